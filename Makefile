@@ -1,0 +1,89 @@
+# `make demo` and `make test` do all the set-up: they make .venv, install, and run; the second time they only run.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FUZZ_VENV := .venv-fuzz
+FUZZ_SECONDS ?= 60
+FUZZ_CC ?= gcc
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+DEMO_ARGS ?=
+
+BUILD_FILES := pyproject.toml setup.py constraints.txt
+NATIVE := $(wildcard src/cordwood/native/*.c src/cordwood/native/*.h src/cordwood/native/*.inc)
+MODULES := $(shell find src/cordwood -name '*.py' -o -name '*.pyi')
+
+# For the isolated environments in which pip builds, too; older pips read the first name, newer ones the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint fuzz bench clean check-machine
+
+help:
+	@echo "make demo   make a small image folder and show the size of every way to keep it"
+	@echo "make test   lint, types and tests"
+	@echo "make lint   lint and types alone"
+	@echo "make fuzz   feed damaged frames to a build with sanitizers for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "make bench  compare the codecs with their rivals"
+	@echo "make clean  delete everything that the others made"
+
+demo: $(VENV)/.installed
+	$(BIN)/cordwood demo $(DEMO_ARGS)
+
+# Lint first: the last line is the test runner's.
+test: lint
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench-installed
+	$(BIN)/cordwood bench codecs $(BENCH_ARGS)
+
+# The interpreter is not sanitized, so the sanitizers' libraries must be there before it starts. Python itself frees
+# little at exit, which is no leak of ours; its own allocator would hide overruns.
+fuzz: $(FUZZ_VENV)/.installed
+	LD_PRELOAD="$$($(FUZZ_CC) -print-file-name=libasan.so) $$($(FUZZ_CC) -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1 \
+	PYTHONMALLOC=malloc \
+	$(FUZZ_VENV)/bin/python fuzz/fuzz_frames.py --seconds $(FUZZ_SECONDS)
+
+clean:
+	rm -rf $(VENV) $(FUZZ_VENV) build dist src/*.egg-info cordwood-demo
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests docs benchmarks fuzz -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f src/cordwood/native/*.so
+
+# An editable install builds the native module into src, so a changed C file means to install again.
+$(VENV)/.installed: $(BUILD_FILES) $(NATIVE) | check-machine
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV): torch and others, some minutes the first time"
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench-installed: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@
+
+# Not editable, and without torch: the sanitized module must not take the place of the ordinary one in src.
+$(FUZZ_VENV)/.installed: $(BUILD_FILES) $(NATIVE) $(MODULES) | check-machine
+	test -x $(FUZZ_VENV)/bin/python || $(PYTHON) -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/python -m pip install --quiet hypothesis lz4 ml_dtypes numpy zstandard
+	CC=$(FUZZ_CC) CORDWOOD_SANITIZE=1 $(FUZZ_VENV)/bin/python -m pip install --quiet --no-deps --force-reinstall .
+	touch $@
+
+check-machine:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "cordwood needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+			"name another one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@for compiler in "$$CC" cc gcc clang; do \
+		if [ -n "$$compiler" ] && command -v $${compiler%% *} >/dev/null; then exit 0; fi; \
+	done; \
+	echo "cordwood needs a C compiler, and none of cc, gcc, clang was found; install gcc or clang" \
+		"(Debian: apt-get install gcc; macOS: xcode-select --install)" >&2; exit 1

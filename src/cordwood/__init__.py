@@ -1,0 +1,64 @@
+"""Cordwood keeps tensors in fewer bytes and gives them back bit for bit.
+
+    import cordwood as cw
+    import numpy as np
+
+    array = np.arange(65536, dtype=np.int64)
+    frame = cw.codecs.encode(array, "small")
+    assert np.array_equal(cw.codecs.decode(frame), array)
+
+Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cordwood import codecs as codecs
+    from cordwood import errors as errors
+    from cordwood.errors import CordwoodError as CordwoodError
+    from cordwood.errors import DoctorError as DoctorError
+    from cordwood.errors import FeedError as FeedError
+    from cordwood.errors import FormatError as FormatError
+    from cordwood.errors import StorageError as StorageError
+    from cordwood.errors import UsageError as UsageError
+
+__version__ = "0.1.0.dev0"
+
+# Public name -> the module it is in; a module's own name stands for the module itself.
+_HOME = {
+    "CordwoodError": "errors",
+    "DoctorError": "errors",
+    "FeedError": "errors",
+    "FormatError": "errors",
+    "StorageError": "errors",
+    "UsageError": "errors",
+    "codecs": "codecs",
+    "errors": "errors",
+}
+
+__all__ = [
+    "CordwoodError",
+    "DoctorError",
+    "FeedError",
+    "FormatError",
+    "StorageError",
+    "UsageError",
+    "__version__",
+    "codecs",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{home}")
+    value = module if name == home else getattr(module, name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

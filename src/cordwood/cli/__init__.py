@@ -1,0 +1,65 @@
+"""The ``cordwood`` command: one file a verb, each of them parse -> call the library -> print.
+
+Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data. An error that the library raises on purpose is told in one
+sentence on stderr; any other exception is a bug and keeps its traceback.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from cordwood import __version__
+from cordwood.cli import bench, demo
+from cordwood.errors import CordwoodError, UsageError
+
+WRONG_USE = 2
+BAD_DATA = 3
+INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
+
+
+class Verb(Protocol):
+    """What a module of this folder must have to be a verb."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's own arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do the work and return the exit code."""
+
+
+VERBS: dict[str, Verb] = {"bench": bench, "demo": demo}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command, with one subparser a verb."""
+    parser = argparse.ArgumentParser(
+        prog="cordwood",
+        description="Keep tensors in fewer bytes, and get them back bit for bit.",
+        epilog="exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data",
+    )
+    parser.add_argument("--version", action="version", version=f"cordwood {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
+    for name, verb in VERBS.items():
+        subparser = verbs.add_parser(name, help=verb.HELP, description=f"{verb.HELP[0].upper()}{verb.HELP[1:]}.")
+        verb.add_arguments(subparser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with the given words (those of the process by default) and return its exit code."""
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.verb is None:
+        parser.print_help()
+        return 0
+    try:
+        return VERBS[arguments.verb].run(arguments)
+    except CordwoodError as error:
+        print(f"cordwood: {error}", file=sys.stderr)
+        return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
+    except KeyboardInterrupt:
+        print("cordwood: interrupted", file=sys.stderr)
+        return INTERRUPTED

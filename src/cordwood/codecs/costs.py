@@ -1,0 +1,46 @@
+"""What decoding costs, as fixed numbers: the chooser weighs bytes against them and never against a clock.
+
+The numbers are nanoseconds for a byte of the decoded array on a common server core, measured once and rounded; only
+their relation matters.
+"""
+
+from collections.abc import Sequence
+
+from cordwood.codecs.entropy import Entropy
+from cordwood.codecs.lz4 import Lz4
+from cordwood.codecs.narrow import Narrow
+from cordwood.codecs.palette import Palette
+from cordwood.codecs.planes import Planes
+from cordwood.codecs.predict import Predict
+from cordwood.codecs.raw import Raw
+from cordwood.codecs.stage import Stage
+from cordwood.codecs.zstd import Zstd
+
+# How many bytes (as a part of the array) a nanosecond for each byte is worth.
+WEIGHT = {"small": 0.002, "balanced": 0.03, "fast": 0.8, "raw": 1.0}
+
+
+def cost(stages: Sequence[Stage], code_share: float) -> float:
+    """Nanoseconds a byte of the array; `code_share` is the codes' size as a part of the array's."""
+    total = 0.05
+    for stage in stages:
+        match stage:
+            case Narrow() | Palette():
+                total += 0.05
+            case Predict(kind="med"):
+                total += 0.15 * code_share
+            case Predict():
+                total += 0.5 * code_share
+            case Planes():
+                total += 0.15
+            case Entropy(coder="huffman"):
+                total += 0.6 * code_share
+            case Entropy():
+                total += 1.3 * code_share
+            case Zstd():
+                total += 1.0 * code_share
+            case Lz4():
+                total += 0.4 * code_share
+            case Raw():
+                total += 0.05 * code_share
+    return total

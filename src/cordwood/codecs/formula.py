@@ -1,0 +1,210 @@
+"""A palette that a short computation gives is stored as the computation.
+
+    >>> values = ((np.arange(256, dtype=np.float32) / np.float32(255)) - np.float32(0.485)) / np.float32(0.229)
+    >>> str(fit([values], DTYPES["float32"]))
+    'k / 255 - 0.485 / 0.229'
+
+Images that people normalise hold ``(k / 255 - mean) / std`` for k from 0 to 255: two numbers a channel in place of
+256. A formula is accepted only if it gives every value bit for bit; the constants are guessed from the values'
+spacing, first as short decimals, as people write them, then by trying the neighbours of the estimate.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cordwood.codecs.dtypes import DType
+
+Floats = npt.NDArray[np.floating]
+OPERATIONS = {"*": 0, "/": 1, "+": 2, "-": 3}
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Operations on k, in order; each operand is one number, or one a channel. ``work`` is "float32" or "float64"."""
+
+    steps: tuple[tuple[str, tuple[float, ...]], ...]
+    work: str = "float32"
+    count: int = 256
+
+    def __str__(self) -> str:
+        def shown(operands: tuple[float, ...]) -> str:
+            texts = [str(np.dtype(self.work).type(x)).removesuffix(".0") for x in operands]
+            return texts[0] if len(set(texts)) == 1 else "(" + ", ".join(texts) + ")"
+
+        return "k" + "".join(f" {operation} {shown(operands)}" for operation, operands in self.steps)
+
+    def values(self, dtype: DType, channel: int = 0) -> npt.NDArray[np.generic]:
+        """The palette of a channel, in the carrier dtype."""
+        work = np.dtype(self.work)
+        with np.errstate(all="ignore"):
+            x = np.arange(self.count).astype(work)
+            for operation, operands in self.steps:
+                o = work.type(operands[channel if len(operands) > 1 else 0])
+                x = {"*": np.multiply, "/": np.divide, "+": np.add, "-": np.subtract}[operation](x, o)
+            if dtype.name == "bfloat16":
+                return _to_bfloat16(x)
+            return x.astype(dtype.numpy)
+
+    def to_bytes(self) -> bytes:
+        """As in docs/format/frame.md: count, work type, operations."""
+        out = bytearray()
+        n = self.count
+        while n > 127:
+            out.append(n & 127 | 128)
+            n >>= 7
+        out.append(n)
+        out += bytes([self.work == "float64", len(self.steps)])
+        for operation, operands in self.steps:
+            out += bytes([OPERATIONS[operation], len(operands) > 1])
+            out += struct.pack(f"<{len(operands)}{'d' if self.work == 'float64' else 'f'}", *operands)
+        return bytes(out)
+
+
+def _to_bfloat16(x: Floats) -> npt.NDArray[np.uint16]:
+    # From float64 rounding through float32 could round twice; no formula of ours is tried that way.
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def fit(palettes: Sequence[npt.NDArray[np.generic]], dtype: DType) -> Formula | None:
+    """A formula that gives every value of every palette (each sorted, in the carrier dtype), or None."""
+    if any(len(values) < 3 or len(values) > 256 for values in palettes):
+        return None
+    widened = [_widen(values, dtype) for values in palettes]
+    if not all(np.isfinite(values).all() for values in widened):
+        return None
+    work = "float64" if dtype.name == "float64" else "float32"
+    with np.errstate(all="ignore"):  # guesses may overflow; they fail the comparison then
+        for shape in _SHAPES:
+            fitted = []
+            for values, wide in zip(palettes, widened, strict=True):
+                one = _fit_channel(values, wide, dtype, shape, work)
+                if one is None:
+                    break
+                fitted.append(one)
+            if len(fitted) == len(palettes):
+                return _join(fitted, work)
+    return None
+
+
+def _widen(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.float64]:
+    if dtype.name == "bfloat16":
+        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return values.astype(np.float64)
+
+
+# What people do to k, as (operation, where the operand comes from): a fixed number, or "offset"/"scale" to be found.
+_SHAPES: tuple[tuple[tuple[str, float | str], ...], ...] = (
+    (("/", 255.0),),
+    (("/", 255.0), ("-", "offset"), ("/", "scale")),
+    (("/", 127.5), ("-", 1.0)),
+    (("*", 1 / 255),),
+    (("*", 1 / 255), ("-", "offset"), ("/", "scale")),
+    (("*", 2 / 255), ("-", 1.0)),
+    (("/", 256.0),),
+    (("/", 128.0), ("-", 1.0)),
+    (("-", "offset"), ("/", "scale")),
+    (("-", "offset"), ("*", "scale")),
+    (("*", "scale"), ("+", "offset")),
+    (("*", 1.0),),
+)
+
+
+def _fit_channel(
+    values: npt.NDArray[np.generic],
+    wide: npt.NDArray[np.float64],
+    dtype: DType,
+    shape: tuple[tuple[str, float | str], ...],
+    work: str,
+) -> Formula | None:
+    gaps = np.diff(wide)
+    steps = np.rint(gaps / gaps.min())
+    if not steps.sum() <= 255:
+        return None
+    span = int(steps.sum())
+    slope = (wide[-1] - wide[0]) / span
+    if np.abs(gaps - steps * slope).max() > 0.02 * slope:
+        return None
+    offsets = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+    for formula, start in _guesses(shape, slope, float(wide[0]), 255 - span, work):
+        candidate = formula.values(dtype)
+        if np.array_equal(candidate[offsets + start].view(np.uint8), values.view(np.uint8)):
+            return formula
+    return None
+
+
+def _guesses(
+    shape: tuple[tuple[str, float | str], ...], slope: float, lowest: float, freedom: int, work: str
+) -> Iterator[tuple[Formula, int]]:
+    """Formulas of this shape with about this slope, and the k of the lowest value; the likeliest first."""
+    fixed = [(operation, operand) for operation, operand in shape if not isinstance(operand, str)]
+    if len(fixed) == len(shape):
+        formula = Formula(tuple((operation, (float(operand),)) for operation, operand in fixed), work)
+        line = _line(formula)
+        if abs(line[0] - slope) <= 1e-3 * slope:
+            start = round((lowest - line[1]) / line[0])
+            if 0 <= start <= freedom:
+                yield formula, start
+        return
+    unit = 1.0 if not fixed else fixed[0][1] if fixed[0][0] == "*" else 1 / float(fixed[0][1])
+    divides = shape[-1] == ("/", "scale")
+    shifts_last = shape[-1] == ("+", "offset")
+    scale = float(unit) / slope if divides else slope
+    starts = range(freedom + 1)
+    for scale_guess, digits in _near(scale, work, exact=freedom == 0):
+        for start in starts:
+            # the value of k = start before scaling gives the offset
+            if shifts_last:
+                offset = lowest - scale_guess * start
+            else:
+                offset = start * float(unit) - (lowest * scale_guess if divides else lowest / scale_guess)
+            for offset_guess, _ in _near(offset, work, exact=digits is None, only=digits):
+                found = {"scale": scale_guess, "offset": offset_guess}
+                yield (
+                    Formula(
+                        tuple((op, (float(found[x]) if isinstance(x, str) else float(x),)) for op, x in shape), work
+                    ),
+                    start,
+                )
+
+
+def _line(formula: Formula) -> tuple[float, float]:
+    """Slope and value at 0 of a formula of fixed numbers."""
+    slope, base = 1.0, 0.0
+    for operation, (x,) in formula.steps:
+        if operation in "*/":
+            factor = x if operation == "*" else 1 / x
+            slope, base = slope * factor, base * factor
+        else:
+            base += x if operation == "+" else -x
+    return slope, base
+
+
+def _near(x: float, work: str, *, exact: bool, only: int | None = None) -> Iterator[tuple[float, int | None]]:
+    """Short decimals beside x; if `exact`, then also x and its neighbours in the work type."""
+    tolerance = 4e-6 * max(abs(x), 0.05)
+    for digits in (2, 3, 4, 5, 6) if only is None else (only,):
+        decimal = round(x, digits)
+        if abs(decimal - x) <= tolerance:
+            yield decimal, digits
+            break
+    if exact:
+        middle = np.dtype(work).type(x)
+        yield float(middle), None
+        up = down = middle
+        for _ in range(4):
+            up, down = np.nextafter(up, np.inf), np.nextafter(down, -np.inf)
+            yield float(up), None
+            yield float(down), None
+
+
+def _join(channels: Sequence[Formula], work: str) -> Formula:
+    steps = []
+    for i, (operation, _) in enumerate(channels[0].steps):
+        operands = tuple(formula.steps[i][1][0] for formula in channels)
+        steps.append((operation, operands[:1] if len(set(operands)) == 1 else operands))
+    return Formula(tuple(steps), work)

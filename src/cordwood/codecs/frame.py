@@ -1,0 +1,238 @@
+"""Arrays to frames and back."""
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from cordwood.codecs.chooser import plan
+from cordwood.codecs.dtypes import BY_CODE, Array, BytesLike, DType, dtype_of, plain
+from cordwood.codecs.normalize import Normalize
+from cordwood.codecs.palette import Palette
+from cordwood.codecs.plan import Plan, fallback
+from cordwood.codecs.refusal import raise_if_refused
+from cordwood.errors import UsageError
+from cordwood.native import _native
+
+_PALETTE_MISS = 101
+
+
+@cache
+def default_threads() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def physical_memory() -> int:
+    """Bytes of memory this machine has: what decoding may allocate unless told otherwise."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | None = None, threads: int = 1) -> bytes:
+    """One array as one frame.
+
+    ::
+
+        frame = codecs.encode(array)              # a plan is chosen for this array alone
+        frame = codecs.encode(array, "small")
+        frame = codecs.encode(array, plan)        # quicker: the choice was made before
+
+    Bit for bit: NaN payloads, -0.0 and denormals come back as they are. ``dtype`` names what unsigned integers stand
+    for ("bfloat16"). ``threads`` share the blocks of a large array; the bytes are the same for any number.
+    """
+    array = np.asarray(array)
+    kind = dtype_of(array, dtype)
+    chosen = plan([array], plan_or_goal, dtype=kind.name) if isinstance(plan_or_goal, str) else plan_or_goal
+    if chosen.dtype != kind.name:
+        raise UsageError(f"this plan is for {chosen.dtype}, but the array is {kind.name}: make a plan for it")
+    return _encode(plain(array, kind), chosen, kind, threads)
+
+
+def _encode(array: Array, chosen: Plan, dtype: DType, threads: int) -> bytes:
+    answer: Any = None
+    for attempt in _attempts(chosen, dtype):
+        answer = _native.encode(
+            array, array.shape, attempt.settings(array.ndim), attempt.formula, attempt.assets.native, threads
+        )
+        if isinstance(answer, bytes):
+            return answer
+        if answer[1] != _PALETTE_MISS:
+            break
+    raise_if_refused(answer, "array")
+    raise UsageError(f"the array could not be encoded: {answer}")
+
+
+def _attempts(chosen: Plan, dtype: DType) -> Iterable[Plan]:
+    """The plan; if the array has other values than its palette, a palette in the frame; at last no palette."""
+    yield chosen
+    if chosen.palette is None:
+        return
+    if chosen.palette.source != "frame":
+        in_frame = Palette(chosen.palette.axis, chosen.palette.bits, "frame")
+        yield Plan(chosen.goal, chosen.dtype, (in_frame, *chosen.stages[1:]), chosen.assets)
+    yield fallback(dtype, chosen.goal)
+
+
+def encode_many(
+    arrays: Iterable[Array],
+    plan_or_goal: Plan | str = "balanced",
+    *,
+    threads: int | None = None,
+    dtype: str | None = None,
+) -> list[bytes]:
+    """A frame for every array, on several threads; a goal means one plan, chosen on all of them.
+
+    ::
+
+        frames = codecs.encode_many(images, "small")
+    """
+    listed = [np.asarray(array) for array in arrays]
+    if not listed:
+        return []
+    chosen = plan(listed, plan_or_goal, dtype=dtype) if isinstance(plan_or_goal, str) else plan_or_goal
+    workers = min(threads or default_threads(), len(listed))
+    if workers <= 1:
+        return [encode(array, chosen, dtype=dtype) for array in listed]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda array: encode(array, chosen, dtype=dtype), listed))
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What a frame says of itself; nothing was decoded."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    chain: str
+    plan_hash: int | None
+    nbytes: int  # of the array
+    size: int  # of the frame
+    blocks: int
+    version: tuple[int, int]
+    payload_offset: int  # where the first block begins
+
+
+def frame_info(frame: BytesLike) -> FrameInfo:
+    """Read a frame's header.
+
+    ::
+
+        >>> codecs.frame_info(frame)
+        FrameInfo(dtype='float32', shape=(3, 224, 224), chain='palette[channel] | predict | entropy', ...)
+    """
+    answer = _native.parse(frame)
+    raise_if_refused(answer)
+    assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
+    dtype = BY_CODE[answer["dtype"]]
+    return FrameInfo(
+        dtype=dtype.name,
+        shape=answer["shape"],
+        chain=_chain(answer),
+        plan_hash=answer["plan_hash"],
+        nbytes=answer["nbytes"],
+        size=memoryview(frame).nbytes,
+        blocks=answer["blocks"],
+        version=answer["version"],
+        payload_offset=answer["header_size"],
+    )
+
+
+def _chain(header: dict[str, Any]) -> str:
+    """The header's chain in the words of a plan."""
+    axis = header["palette"][1]
+    value = ["", "narrow", "palette" if axis == 255 else "palette[channel]"][header["value"]]
+    predict = ["", "predict", "predict[delta]"][header["predict"]]
+    planes = ["", "planes", "planes"][header["planes"]]
+    coder = ["raw", f"coded[{['huffman', 'ans'][header['entropy'][0]]}]"][header["coder"]]
+    return " | ".join(word for word in (value, predict, planes, coder) if word)
+
+
+def decode(
+    frame: BytesLike,
+    out: Array | None = None,
+    *,
+    plans: Plan | Iterable[Plan] | None = None,
+    normalize: Normalize | None = None,
+    threads: int = 1,
+    limit: int | None = None,
+) -> Array:
+    """The array of a frame, checked against its checksums.
+
+    ::
+
+        array = codecs.decode(frame)
+        codecs.decode(frame, out=batch[i])        # into memory used before: new memory often costs more than decoding
+
+    ``plans`` are looked at if the frame names one. ``limit`` is how many bytes may be allocated (default: the
+    machine's memory). After a FormatError the contents of ``out`` are undefined. dtypes that NumPy lacks come back as
+    unsigned integers; ``frame_info`` names them.
+    """
+    limit = physical_memory() if limit is None else limit
+    if out is None:
+        answer = _native.parse(frame)
+        raise_if_refused(answer)
+        assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
+        dtype = BY_CODE[answer["dtype"]].numpy
+        nbytes = answer["nbytes"]
+        if normalize is not None:
+            dtype = np.dtype("uint16" if normalize.output(None) == "bfloat16" else normalize.output(None))
+            nbytes *= dtype.itemsize
+        if nbytes > limit:
+            raise_if_refused((0, 26, "the array's size", nbytes, limit, 0, -1))
+        out = np.empty(answer["shape"], dtype)
+    decode_into([frame], [out], threads, plans=plans, normalize=normalize, limit=limit)
+    return out
+
+
+def decode_into(
+    frames: Sequence[BytesLike],
+    outs: Sequence[Array],
+    threads: int | None = None,
+    *,
+    plans: Plan | Iterable[Plan] | None = None,
+    normalize: Normalize | None = None,
+    limit: int | None = None,
+) -> None:
+    """Decode a batch in one native call without the GIL, each frame into its array.
+
+    ::
+
+        batch = np.empty((64, 3, 224, 224), np.float32)
+        codecs.decode_into(frames, list(batch))
+
+    The arrays must have the frames' sizes and be C-contiguous, as rows of a batch are; their dtype must be the
+    frame's, or its bits. ``threads``: default all cores of this process.
+    """
+    if len(frames) != len(outs):
+        raise UsageError(f"{len(frames)} frames but {len(outs)} arrays to decode into")
+    given = (plans,) if isinstance(plans, Plan) else tuple(plans or ())
+    for i, out in enumerate(outs):
+        if not out.flags.c_contiguous or not out.flags.writeable:
+            state = "read-only" if not out.flags.writeable else "not C-contiguous"
+            raise UsageError(f"out {i} is {state}: decode into a writable contiguous array and copy from there")
+    finish = None
+    if normalize is not None and outs:
+        if len({out.dtype for out in outs}) > 1:
+            raise UsageError("normalize: all outs must have one dtype")
+        finish = normalize.native(normalize.output(outs[0].dtype))
+    answer = _native.decode_batch(
+        tuple(frames),
+        tuple(_bytes_of(out) for out in outs),
+        tuple(pair for one in given for pair in one.assets.native),
+        finish,
+        default_threads() if threads is None else max(1, threads),
+        physical_memory() if limit is None else limit,
+    )
+    raise_if_refused(answer, item=0 if len(frames) > 1 else None)
+
+
+def _bytes_of(out: Array) -> BytesLike:
+    # bool, complex and the ml_dtypes kinds export buffers too, but not all of them by every protocol: bytes always do
+    return out.reshape(-1).view(np.uint8) if out.size else np.empty(0, np.uint8)

@@ -1,0 +1,38 @@
+"""A bounded sample of the data that a plan is chosen on: few arrays, and of large ones a few pieces."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cordwood.codecs.dtypes import Array
+
+MOST_ARRAYS = 16
+MOST_BYTES = 2 << 20
+PIECES = 4
+
+
+def sample(arrays: Sequence[Array]) -> list[Array]:
+    """At most 16 arrays, evenly chosen, cut down to about 2 MiB together."""
+    chosen = [arrays[i] for i in sorted({round(k) for k in np.linspace(0, len(arrays) - 1, MOST_ARRAYS)})]
+    budget = MOST_BYTES // len(chosen)
+    return [piece for array in chosen for piece in _pieces(array, budget)]
+
+
+def _pieces(array: Array, budget: int) -> list[Array]:
+    if array.nbytes <= budget or array.ndim == 0:
+        return [array]
+    # Cut where it hurts least: a batch along its first axis, an image along its rows, a line anywhere.
+    axis = 0
+    if array.ndim >= 3 and array.shape[0] <= 64:
+        axis = array.ndim - 2
+    length = array.shape[axis]
+    one = max(1, length * budget // array.nbytes // PIECES)
+    if one * PIECES >= length:
+        return [array]
+    starts = [i * (length - one) // (PIECES - 1) for i in range(PIECES)]
+    cut: list[slice] = [slice(None)] * array.ndim
+    pieces = []
+    for start in starts:
+        cut[axis] = slice(start, start + one)
+        pieces.append(np.ascontiguousarray(array[tuple(cut)]))
+    return pieces

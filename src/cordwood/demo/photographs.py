@@ -1,0 +1,108 @@
+"""An image folder from photographs that PyPI packages ship: crops of them, scaled and mirrored, one class a photograph.
+
+The packages are only looked up, never imported: their files are all that is wanted, and their imports are slow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from cordwood.errors import UsageError
+
+# package -> the folder inside it, and the photographs there
+SHIPPED = {
+    "skimage": (
+        "data",
+        [
+            "astronaut.png",
+            "chelsea.png",
+            "coffee.png",
+            "hubble_deep_field.jpg",
+            "ihc.png",
+            "motorcycle_left.png",
+            "motorcycle_right.png",
+            "retina.jpg",
+            "rocket.jpg",
+        ],
+    ),
+    "sklearn": ("datasets/images", ["china.jpg", "flower.jpg"]),
+}
+NEEDED = {"PIL": "pillow", "cv2": "opencv-python-headless", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+
+SHORT_SIDE = 256
+SMALLEST_CROP = 280  # pixels of the photograph: below that a crop would be enlarged
+ASPECTS = (1.0, 4 / 3, 3 / 4)
+JPEG_QUALITY = 92
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of a photograph: left, upper, right, lower in its pixels, and whether it is mirrored."""
+
+    box: tuple[int, int, int, int]
+    mirrored: bool
+
+
+def require_demo_extra() -> None:
+    """Refuse, with the command to run, if a package of the demo extra is missing."""
+    missing = [distribution for module, distribution in NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise UsageError(f"the demo needs {', '.join(missing)}; run: pip install 'cordwood[demo]'")
+
+
+def find_photographs() -> list[Path]:
+    """The photographs of the installed packages, in a fixed order."""
+    photographs = []
+    for package, (folder, names) in SHIPPED.items():
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            raise UsageError(f"the demo needs {NEEDED[package]}; run: pip install 'cordwood[demo]'")
+        photographs += [Path(spec.origin).parent / folder / name for name in names]
+    present = [path for path in photographs if path.is_file()]
+    if not present:
+        raise UsageError(
+            "the installed scikit-image and scikit-learn ship none of the photographs that the demo knows; "
+            "run: pip install -c constraints.txt 'cordwood[demo]' with the constraints of the project"
+        )
+    return present
+
+
+def make_image_folder(
+    folder: Path, count: int, *, seed: int = 0, progress: Callable[[str, int, int], None]
+) -> list[Path]:
+    """Write ``count`` JPEG files into one folder a class and return their paths; the same every time."""
+    from PIL import Image
+
+    photographs = {path.stem: Image.open(path).convert("RGB") for path in find_photographs()}
+    names = list(photographs)
+    rng = np.random.default_rng(seed)
+    paths = []
+    for number in range(count):
+        name = names[number % len(names)]
+        crop = choose_crop(rng, *photographs[name].size)
+        left, upper, right, lower = crop.box
+        scale = SHORT_SIDE / min(right - left, lower - upper)
+        size = round((right - left) * scale), round((lower - upper) * scale)
+        image = photographs[name].resize(size, Image.Resampling.LANCZOS, crop.box)
+        if crop.mirrored:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        path = folder / name / f"{number:05d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=JPEG_QUALITY)
+        paths.append(path)
+        progress("making the image folder", number + 1, count)
+    return paths
+
+
+def choose_crop(rng: np.random.Generator, width: int, height: int) -> Crop:
+    """A random part of a photograph: square, or 4:3 either way, where it fits."""
+    aspect = float(rng.choice(ASPECTS))
+    largest = min(width, height, int(width / aspect) if aspect > 1 else int(height * aspect))
+    short = int(rng.integers(min(SMALLEST_CROP, largest), largest + 1))
+    across, down = (int(short * aspect), short) if aspect > 1 else (short, int(short / aspect))
+    left = int(rng.integers(0, width - across + 1))
+    upper = int(rng.integers(0, height - down + 1))
+    return Crop((left, upper, left + across, upper + down), bool(rng.random() < 0.5))

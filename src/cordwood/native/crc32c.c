@@ -1,0 +1,83 @@
+/* CRC-32C. With the crc32 instruction (SSE4.2, ARMv8) three lanes run at once, because the instruction takes three
+ * cycles but a new one starts every cycle; the lanes are joined by multiplying with x^(8*LANE) in GF(2), which is linear
+ * and so becomes four table look-ups. */
+#include "cw.h"
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#define CRC_TARGET __attribute__((target("sse4.2")))
+#define CRC64(c, v) ((u32)_mm_crc32_u64((c), (v)))
+#define CRC8(c, v) _mm_crc32_u8((c), (v))
+#define HAS_CRC __builtin_cpu_supports("sse4.2")
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#define CRC_TARGET
+#define CRC64(c, v) __crc32cd((c), (v))
+#define CRC8(c, v) __crc32cb((c), (v))
+#define HAS_CRC 1
+#endif
+
+#define LANE 1360 /* bytes of a lane; three lanes and their data stay in the first-level cache */
+
+static u32 slice[8][256];
+static u32 skip[4][256];
+static int hardware;
+
+static u32 software(u32 c, const u8 *p, size_t n)
+{
+    for (; n >= 8; n -= 8, p += 8) {
+        u64 v = cw_load64(p) ^ c;
+        c = slice[7][v & 255] ^ slice[6][v >> 8 & 255] ^ slice[5][v >> 16 & 255] ^ slice[4][v >> 24 & 255] ^
+            slice[3][v >> 32 & 255] ^ slice[2][v >> 40 & 255] ^ slice[1][v >> 48 & 255] ^ slice[0][v >> 56];
+    }
+    for (; n; n--) c = c >> 8 ^ slice[0][(c ^ *p++) & 255];
+    return c;
+}
+
+void cw_crc32c_init(void)
+{
+    for (u32 i = 0; i < 256; i++) {
+        u32 c = i;
+        for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0x82F63B78u : 0);
+        slice[0][i] = c;
+    }
+    for (int t = 1; t < 8; t++)
+        for (u32 i = 0; i < 256; i++) slice[t][i] = slice[t - 1][i] >> 8 ^ slice[0][slice[t - 1][i] & 255];
+    static const u8 zeros[LANE];
+    for (int t = 0; t < 4; t++)
+        for (u32 i = 0; i < 256; i++) skip[t][i] = software(i << (8 * t), zeros, LANE);
+#ifdef HAS_CRC
+    hardware = HAS_CRC;
+#endif
+}
+
+#ifdef HAS_CRC
+static inline u32 skip_lane(u32 c)
+{
+    return skip[0][c & 255] ^ skip[1][c >> 8 & 255] ^ skip[2][c >> 16 & 255] ^ skip[3][c >> 24];
+}
+
+CRC_TARGET static u32 by_instruction(u32 c, const u8 *p, size_t n)
+{
+    for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) {
+        u32 a = c, b = 0, d = 0;
+        for (size_t i = 0; i < LANE; i += 8) {
+            a = CRC64(a, cw_load64(p + i));
+            b = CRC64(b, cw_load64(p + LANE + i));
+            d = CRC64(d, cw_load64(p + 2 * LANE + i));
+        }
+        c = skip_lane(skip_lane(a) ^ b) ^ d;
+    }
+    for (; n >= 8; n -= 8, p += 8) c = CRC64(c, cw_load64(p));
+    for (; n; n--) c = CRC8(c, *p++);
+    return c;
+}
+#endif
+
+u32 cw_crc32c(const void *data, size_t n)
+{
+#ifdef HAS_CRC
+    if (hardware) return ~by_instruction(~0u, data, n);
+#endif
+    return ~software(~0u, data, n);
+}

@@ -1,0 +1,285 @@
+/* Shared declarations of the native core. docs/format/frame.md is the law: names here follow it.
+ *
+ * The core knows nothing of Python: module.c alone does. Everything that comes out of a frame (sizes, offsets, counts,
+ * table indices) is checked where it is read, before it is used; errors travel as a cw_err. */
+#ifndef CW_H
+#define CW_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int64_t i64;
+
+/* Elements at any address: frames lie in memory as they come, and so may the caller's arrays. */
+typedef u16 __attribute__((aligned(1), may_alias)) u16_any;
+typedef u32 __attribute__((aligned(1), may_alias)) u32_any;
+typedef u64 __attribute__((aligned(1), may_alias)) u64_any;
+typedef float __attribute__((aligned(1), may_alias)) f32_any;
+
+#define CW_API __attribute__((visibility("hidden")))
+#define CW_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define CW_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* ---- errors ---------------------------------------------------------------------------------------------------- */
+
+/* The numbers of docs/format/frame.md, "Reasons to reject". Never renumber. */
+enum {
+    CW_OK = 0,
+    CW_TRUNCATED = 1, CW_MAGIC, CW_VERSION, CW_FLAGS, CW_HEADER_CHECKSUM, CW_DTYPE, CW_RANK, CW_SHAPE, CW_VARINT,
+    CW_CHAIN, CW_NARROW, CW_PALETTE, CW_HEADER_SIZE, CW_FRAME_SIZE, CW_BLOCK_CHECKSUM, CW_PLAN_MISSING,
+    CW_PLAN_MISMATCH, CW_MODE, CW_BLOCK_SIZE, CW_ZSTD, CW_LZ4, CW_TABLE, CW_TILE_MAP, CW_STREAM, CW_CODE, CW_LIMIT,
+    /* not about bytes from outside */
+    CW_NOMEM = 100, CW_PALETTE_MISS, CW_BAD_CALL,
+};
+
+typedef struct {
+    int reason;
+    const char *field;      /* static text: which field of the format */
+    u64 found, expected;    /* what the message prints */
+    u64 offset;             /* bytes from the start of the frame (or of the assets) */
+    i64 block;              /* -1: in the header */
+} cw_err;
+
+CW_API int cw_fail(cw_err *e, int reason, const char *field, u64 found, u64 expected, u64 offset);
+
+/* ---- little-endian loads, varints ------------------------------------------------------------------------------ */
+
+static inline u16 cw_load16(const void *p) { u16 v; memcpy(&v, p, 2); return v; }
+static inline u32 cw_load32(const void *p) { u32 v; memcpy(&v, p, 4); return v; }
+static inline u64 cw_load64(const void *p) { u64 v; memcpy(&v, p, 8); return v; }
+static inline void cw_store32(void *p, u32 v) { memcpy(p, &v, 4); }
+static inline void cw_store64(void *p, u64 v) { memcpy(p, &v, 8); }
+
+/* A cursor over bytes from outside: nothing reads past `end`. `origin` gives offsets for messages. */
+typedef struct { const u8 *p, *end, *origin; } cw_reader;
+
+static inline u64 cw_at(const cw_reader *r) { return (u64)(r->p - r->origin); }
+static inline size_t cw_left(const cw_reader *r) { return (size_t)(r->end - r->p); }
+/* `reason` is what running out of bytes means here: CW_TRUNCATED in a header, CW_BLOCK_SIZE in a block. */
+CW_API int cw_read_u8(cw_reader *r, u8 *v, int reason, const char *field, cw_err *e);
+CW_API int cw_read_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e);
+CW_API int cw_take(cw_reader *r, u64 n, const u8 **v, int reason, const char *field, cw_err *e);
+
+/* A growable output. After a failed allocation `failed` is set and further writes do nothing. */
+typedef struct { u8 *data; size_t size, room; int failed; } cw_buffer;
+CW_API u8 *cw_reserve(cw_buffer *b, size_t n);  /* room for n more bytes, NULL when out of memory */
+CW_API void cw_put(cw_buffer *b, const void *p, size_t n);
+CW_API void cw_put_u8(cw_buffer *b, u8 v);
+CW_API void cw_put_varint(cw_buffer *b, u64 v);
+CW_API void cw_buffer_free(cw_buffer *b);
+
+/* ---- scratch memory: reused between calls, because fresh pages cost more than the work done on them -------------- */
+
+typedef struct cw_scratch cw_scratch;
+CW_API cw_scratch *cw_scratch_borrow(void);
+CW_API void cw_scratch_return(cw_scratch *s);
+CW_API void cw_scratch_reset(cw_scratch *s);
+CW_API void *cw_scratch_take(cw_scratch *s, size_t n);  /* 64-byte aligned, not cleared; NULL when out of memory */
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+/* Calls work(ctx, i) for every i below n, on up to `threads` threads including this one; returns when all are done. */
+CW_API void cw_parallel(u64 n, int threads, void (*work)(void *ctx, u64 i), void *ctx);
+CW_API int cw_fast_cpu(void);  /* x86-64 with AVX2, BMI2, FMA: chosen once */
+
+/* ---- checksum ------------------------------------------------------------------------------------------------------ */
+
+CW_API u32 cw_crc32c(const void *data, size_t n);
+CW_API void cw_crc32c_init(void);
+
+/* ---- dtypes ---------------------------------------------------------------------------------------------------------- */
+
+#define CW_DTYPES 22
+typedef struct { u8 itemsize, components; u8 kind; } cw_dtype; /* itemsize of an element; kind: 'u' unsigned, 'i' signed, 'f' float, 'o' other */
+CW_API const cw_dtype *cw_dtype_of(unsigned code);
+enum { CW_F16 = 9, CW_BF16 = 10, CW_F32 = 11, CW_F64 = 12, CW_C64 = 13, CW_C128 = 14, CW_C32 = 20 };
+
+/* ---- a plan's assets --------------------------------------------------------------------------------------------------- */
+
+#define CW_MAX_RANK 64
+#define CW_MAX_TABLES 64
+#define CW_MAX_PALETTE_VALUES ((u64)1 << 24) /* palettes times the largest count: a look-up table stays small */
+#define CW_HUFF_LOG 11
+enum { CW_HUFFMAN = 0, CW_ANS = 1 };
+
+/* One coding table as described in bytes: frequencies (ans) or code lengths (huffman). */
+typedef struct { u16 value[256]; u16 lo, hi; } cw_table;
+
+typedef struct {
+    u64 hash;
+    u8 has_palette, palette_dtype, palette_bits, palette_axis;
+    u32 palettes;
+    const u32 *palette_counts;     /* [palettes] */
+    const u8 *palette_values;      /* counts[0] elements, counts[1] elements, ... */
+    u8 has_tables, coder, log;
+    u32 tables;
+    cw_table *table;               /* [tables] */
+    void *decode_tables;           /* built once a plan: see entropy.h */
+    const u8 *dictionary;
+    size_t dictionary_size;
+    void *memory[3];
+} cw_plan;
+
+CW_API int cw_plan_parse(cw_plan *plan, u64 hash, const u8 *data, size_t n, cw_err *e);
+CW_API void cw_plan_free(cw_plan *plan);
+
+/* ---- the header ------------------------------------------------------------------------------------------------------------ */
+
+enum { CW_AS_IS = 0, CW_VALUE_NARROW = 1, CW_VALUE_PALETTE = 2 };
+enum { CW_PREDICT_NONE = 0, CW_PREDICT_MED = 1, CW_PREDICT_DELTA = 2 };
+enum { CW_HW = 0, CW_CHW = 1, CW_HWC = 2 };
+enum { CW_COLOR_NONE = 0, CW_COLOR_GREEN = 1, CW_COLOR_PREVIOUS = 2 };
+enum { CW_TOGETHER = 0, CW_APART = 1, CW_ROTATED = 2 };
+enum { CW_STORED = 0, CW_CODED = 1 };
+enum { CW_RAW = 0, CW_CONSTANT = 1, CW_ENTROPY = 2, CW_MODE_ZSTD = 3, CW_MODE_LZ4 = 4, CW_MODE_ZSTD_DICT = 5, CW_MODE_SMALLEST = 6 /* for the encoder: entropy or zstd, whichever is smaller */ };
+enum { CW_PALETTE_FRAME = 0, CW_PALETTE_FORMULA = 1, CW_PALETTE_PLAN = 2 };
+
+typedef struct {
+    u8 op, per_palette;
+    const u8 *operands;            /* f32 or f64, unaligned */
+} cw_op;
+
+typedef struct {
+    u8 bits, axis, source;
+    u32 palettes;                  /* how many */
+    u64 inner;                     /* elements that follow one another with the same index on the axis */
+    u32 count;                     /* formula: values in each palette */
+    u8 work, n_ops;
+    cw_op ops[4];
+    const u8 *values;              /* in frame: first palette's varint count */
+    const u8 *values_end;
+} cw_palette;
+
+typedef struct {
+    u8 geometry, color;
+    u64 rows, height, width;       /* tall image: rows of all images, rows of one image */
+    u32 channels;
+} cw_image;
+
+typedef struct {
+    const u8 *data;
+    u64 size;
+    u8 major, minor, flags, dtype, rank;
+    u64 dims[CW_MAX_RANK];
+    u64 elements;                  /* components counted */
+    u32 itemsize;                  /* of an element */
+    u64 nbytes;
+    int has_plan;
+    u64 plan_hash;
+    u8 value;
+    i64 minimum;
+    u8 bits, shift;                /* of a code, whatever the value stage */
+    cw_palette palette;
+    u8 predict;
+    cw_image image;
+    u64 lag;
+    u8 planes, coder, entropy, tile_h, tile_w;
+    u64 block;                     /* rows or elements */
+    u64 blocks;
+    const u8 *block_table;
+    u64 header_size;
+} cw_frame;
+
+CW_API int cw_frame_parse(cw_frame *f, const u8 *data, u64 size, cw_err *e);
+
+static inline u64 cw_product(const u64 *dims, unsigned n)
+{
+    u64 p = 1;
+    while (n--) p *= *dims++;
+    return p;
+}
+
+/* Fills rows, height, width from the shape and the geometry, for a rank that has been checked; returns the number of channels. */
+CW_API u64 cw_image_layout(cw_frame *f);
+/* Reads a palette's formula: count, work type, operations. */
+CW_API int cw_formula_read(cw_palette *p, cw_reader *r, cw_err *e);
+
+/* Elements (or rows) of block i. */
+static inline u64 cw_block_start(const cw_frame *f, u64 i) { return i * f->block; }
+static inline u64 cw_block_length(const cw_frame *f, u64 i) {
+    u64 all = f->predict == CW_PREDICT_MED ? f->image.rows : f->elements;
+    return CW_MIN(f->block, all - i * f->block);
+}
+
+/* ---- finish: codes to the caller's elements --------------------------------------------------------------------------------- */
+
+typedef struct {
+    u8 kind;                       /* one of CW_FINISH_* */
+    u8 out_size;                   /* bytes of an output element */
+    u8 code_size;                  /* 1, 2, 4, 8 */
+    u64 minimum;
+    u8 shift;
+    const u8 *lut;                 /* [palettes][256 or 65536] output elements */
+    u32 lut_entries;               /* of one palette: 256 or 65536 */
+    u32 palettes;
+    u64 inner;
+    const u32 *counts;             /* valid codes of each palette, NULL: all */
+    u8 affine;                     /* ((k / a) - b[c]) / d[c] in f32 equals the table: proved for every code */
+    const float *affine_terms;     /* a, 1/a, then b, d, 1/d for each palette */
+} cw_finish;
+enum { CW_FINISH_COPY = 0, CW_FINISH_NARROW = 1, CW_FINISH_LUT = 2 };
+
+/* n codes that are elements first, first+step, first+2*step ... of the array; out is element 0 of the array. */
+CW_API int cw_finish_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 step, u8 *out, cw_err *e);
+/* The finish of a frame. `lut_memory` receives what must be freed; it is not larger than `limit`. */
+CW_API int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 limit, void **lut_memory, cw_err *e);
+CW_API int cw_finish_try_affine(cw_finish *fin, float a, const float *b, const float *d);
+
+/* ---- decoding ------------------------------------------------------------------------------------------------------------------ */
+
+/* A finish given by the caller instead of the frame's own: uint8 frames to normalised floats. */
+typedef struct { cw_finish finish; int axis; u32 palettes; } cw_normalize;
+
+typedef struct {
+    cw_frame frame;
+    const cw_plan *plan;
+    cw_finish finish;
+    void *lut_memory;
+    u8 *out;
+    u64 limit;                     /* bytes of scratch that a block may need */
+    u64 *offsets;                  /* [blocks + 1] of the blocks in the frame */
+    u32 *checksums;                /* [blocks] */
+    u64 first_unit;                /* in a batch: number of blocks before this frame */
+} cw_decode_job;
+
+CW_API int cw_decode_prepare(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans,
+                             const cw_normalize *normalize, cw_err *e);
+CW_API int cw_decode_fill(const cw_decode_job *job, cw_err *e); /* what no block says: arrays of one value */
+CW_API int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *e);
+CW_API void cw_decode_free(cw_decode_job *job);
+
+/* ---- encoding ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    u8 dtype, rank;
+    const u64 *dims;
+    const u8 *data;
+    u8 value;                      /* wanted: CW_AS_IS, CW_VALUE_NARROW, CW_VALUE_PALETTE */
+    u8 pack_bits, align_top;       /* narrow: one-bit codes allowed; shift codes to the top of their bytes */
+    u8 palette_bits, palette_axis, palette_source;
+    const u8 *formula;             /* the formula's bytes as in the frame */
+    size_t formula_size;
+    u8 predict, geometry, color;
+    u64 lag;
+    u8 planes, coder, mode, entropy, tile_h, tile_w;
+    u32 max_tables;
+    int level;
+    u64 block;                     /* 0: choose */
+    const cw_plan *plan;           /* NULL: the frame is self-contained */
+} cw_recipe;
+
+CW_API int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e);
+
+/* Tables that suit many arrays, for a plan to own: planes of every array go to one collection, which is then clustered. */
+typedef struct cw_learner cw_learner;
+CW_API cw_learner *cw_learner_new(void);
+CW_API int cw_learner_add(cw_learner *l, const cw_recipe *r, cw_err *e);
+CW_API int cw_learner_tables(cw_learner *l, int coder, u32 max_tables, cw_buffer *out); /* log, count, size, descriptions: as in assets */
+CW_API void cw_learner_free(cw_learner *l);
+
+#endif

@@ -1,0 +1,307 @@
+/* Decoding a frame block by block. A block is the unit of work: it has a checksum of its own and needs nothing from its neighbours. */
+#include "entropy.h"
+#include "planes.h"
+#include "predict.h"
+#include "packers.h"
+
+#include <stdlib.h>
+
+/* The caller's table is indexed by elements; a narrow frame has codes. One table does both steps. */
+static int use_normalize(cw_decode_job *job, const cw_normalize *normalize, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    cw_finish *fin = &job->finish;
+    *fin = normalize->finish;
+    if (f->dtype != 1 || normalize->axis >= f->rank || (normalize->palettes > 1 && f->dims[normalize->axis] != normalize->palettes))
+        return cw_fail(e, CW_BAD_CALL, "array to normalise", f->dtype, 1, 0);
+    for (unsigned i = (unsigned)normalize->axis + 1; i < f->rank; i++) fin->inner *= f->dims[i];
+    if (f->elements == 0) fin->inner = 1;
+    if (f->value == CW_AS_IS) return CW_OK;
+    u8 *lut = job->lut_memory = malloc((size_t)fin->palettes * 256 * fin->out_size);
+    if (!lut) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    for (u32 c = 0; c < fin->palettes; c++)
+        for (u32 k = 0; k < 256; k++)
+            memcpy(lut + ((size_t)c * 256 + k) * fin->out_size,
+                   fin->lut + ((size_t)c * 256 + (((u64)f->minimum + (k >> f->shift)) & 255)) * fin->out_size, fin->out_size);
+    fin->lut = lut;
+    fin->affine = 0;
+    return CW_OK;
+}
+
+int cw_decode_prepare(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans,
+                      const cw_normalize *normalize, cw_err *e)
+{
+    int rc;
+    cw_frame *f = &job->frame;
+    if ((rc = cw_frame_parse(f, data, size, e))) return rc;
+    if (f->has_plan) {
+        for (size_t i = 0; i < n_plans && !job->plan; i++)
+            if (plans[i].hash == f->plan_hash) job->plan = &plans[i];
+        if (!job->plan) return cw_fail(e, CW_PLAN_MISSING, "plan hash", f->plan_hash, n_plans, 0);
+    } else if (f->value == CW_VALUE_PALETTE && f->palette.source == CW_PALETTE_PLAN) {
+        return cw_fail(e, CW_PLAN_MISMATCH, "a plan's palette without a plan", 0, 1, 0);
+    }
+    if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, job->limit, &job->lut_memory, e))) return rc;
+    job->offsets = malloc((f->blocks + 1) * sizeof *job->offsets);
+    job->checksums = malloc((f->blocks + 1) * sizeof *job->checksums);
+    if (!job->offsets || !job->checksums) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    cw_reader r = {f->block_table, data + f->header_size, data};
+    u64 at = f->header_size, n = 0;
+    for (u64 i = 0; i < f->blocks; i++, at += n) { /* the parser has seen these bytes and their sum already */
+        job->offsets[i] = at;
+        if ((rc = cw_read_varint(&r, &n, CW_TRUNCATED, "block size", e))) return rc;
+        job->checksums[i] = cw_load32(r.p);
+        r.p += 4;
+    }
+    job->offsets[f->blocks] = at;
+    return CW_OK;
+}
+
+void cw_decode_free(cw_decode_job *job)
+{
+    free(job->lut_memory);
+    free(job->offsets);
+    free(job->checksums);
+}
+
+/* An array of one value has no blocks. */
+int cw_decode_fill(const cw_decode_job *job, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    static const u8 zeros[4096];
+    int rc = CW_OK;
+    if (f->bits == 0)
+        for (u64 i = 0; i < f->elements && !rc; i += sizeof zeros)
+            rc = cw_finish_run(&job->finish, zeros, CW_MIN(f->elements - i, sizeof zeros), i, 1, job->out, e);
+    return rc;
+}
+
+/* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
+
+/* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies. */
+static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    const u8 *modes;
+    int rc;
+    if ((rc = cw_take(r, n, &modes, CW_BLOCK_SIZE, "plane modes", e))) return rc;
+    cw_plane *coded = cw_scratch_take(s, n * sizeof *coded);
+    if (!coded) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    u32 n_coded = 0;
+    for (u32 i = 0; i < n; i++) {
+        cw_plane *p = &planes[i];
+        u64 bytes = p->rows * p->cols, packed;
+        const u8 *from;
+        u8 mode = modes[i], value;
+        if (mode > CW_MODE_ZSTD_DICT) return cw_fail(e, CW_MODE, "plane mode", mode, CW_MODE_ZSTD_DICT, (u64)(modes + i - r->origin));
+        if (mode == CW_RAW) {
+            if ((rc = cw_take(r, bytes, &from, CW_BLOCK_SIZE, "raw plane", e))) return rc;
+            if (!p->data) {
+                p->data = (u8 *)(uintptr_t)from; /* read only from here on */
+                continue;
+            }
+            for (u64 y = 0; y < p->rows; y++) memcpy(p->data + y * p->stride, from + y * p->cols, p->cols);
+            continue;
+        }
+        if (!p->data && !(p->data = cw_scratch_take(s, bytes))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        if (mode == CW_ENTROPY) {
+            coded[n_coded++] = *p;
+            continue;
+        }
+        if (mode == CW_CONSTANT) {
+            if ((rc = cw_read_u8(r, &value, CW_BLOCK_SIZE, "constant", e))) return rc;
+            for (u64 y = 0; y < p->rows; y++) memset(p->data + y * p->stride, value, p->cols);
+            continue;
+        }
+        if ((rc = cw_read_varint(r, &packed, CW_BLOCK_SIZE, "plane size", e))) return rc;
+        if ((rc = cw_take(r, packed, &from, CW_BLOCK_SIZE, "plane", e))) return rc;
+        u8 *to = p->stride == p->cols ? p->data : cw_scratch_take(s, bytes);
+        if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        u64 offset = (u64)(from - r->origin);
+        if (mode == CW_MODE_LZ4) {
+            if (!cw_lz4_unpack(from, packed, to, bytes)) return cw_fail(e, CW_LZ4, "lz4 plane", packed, bytes, offset);
+        } else {
+            const cw_plan *plan = mode == CW_MODE_ZSTD_DICT ? job->plan : NULL;
+            if (mode == CW_MODE_ZSTD_DICT && (!plan || !plan->dictionary_size))
+                return cw_fail(e, CW_PLAN_MISMATCH, "the plan's dictionary", 0, 1, offset);
+            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->dictionary : NULL, plan ? plan->dictionary_size : 0))
+                return cw_fail(e, CW_ZSTD, "zstd plane", packed, bytes, offset);
+        }
+        if (to != p->data)
+            for (u64 y = 0; y < p->rows; y++) memcpy(p->data + y * p->stride, to + y * p->cols, p->cols);
+    }
+    if (n_coded && (rc = cw_entropy_decode(coded, n_coded, f->entropy, f->tile_h, f->tile_w, job->plan, r, s, e))) return rc;
+    if (cw_left(r)) return cw_fail(e, CW_BLOCK_SIZE, "end of the block", cw_left(r), 0, cw_at(r));
+    return CW_OK;
+}
+
+/* ---- blocks of elements ------------------------------------------------------------------------------------------------------------ */
+
+#define ONE_BIT_RUN 4096
+
+static int unpack_bits(const cw_decode_job *job, const u8 *packed, u64 first, u64 n, cw_err *e)
+{
+    u8 codes[ONE_BIT_RUN];
+    for (u64 i = 0; i < n; i += ONE_BIT_RUN) {
+        u64 run = CW_MIN(n - i, (u64)ONE_BIT_RUN);
+        for (u64 k = 0; k < run; k += 8) { /* spreads eight bits over eight bytes: bit b of the byte ends as bit 0 of byte b */
+            u64 v = packed[(i + k) >> 3];
+            v = (v * 0x8040201008040201u >> 7) & 0x0101010101010101u;
+            v = __builtin_bswap64(v);
+            cw_store64(codes + k, v);
+        }
+        int rc = cw_finish_run(&job->finish, codes, run, first + i, 1, job->out, e);
+        if (rc) return rc;
+    }
+    return CW_OK;
+}
+
+static int decode_elements(const cw_decode_job *job, u64 block, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    u64 first = cw_block_start(f, block), n = cw_block_length(f, block);
+    unsigned size = f->bits == 1 ? 1 : f->bits / 8;
+    u64 bytes = f->bits == 1 ? (n + 7) / 8 : n * size;
+    u32 n_planes = f->planes == CW_TOGETHER ? 1 : size;
+    int rc, as_is = f->value == CW_AS_IS && job->finish.kind == CW_FINISH_COPY;
+    const u8 *codes;
+    if (f->coder == CW_STORED) {
+        if ((rc = cw_take(r, bytes, &codes, CW_BLOCK_SIZE, "stored block", e))) return rc;
+        if (cw_left(r)) return cw_fail(e, CW_BLOCK_SIZE, "end of the block", cw_left(r), 0, cw_at(r));
+    } else {
+        cw_plane planes[8];
+        for (u32 i = 0; i < n_planes; i++) planes[i] = (cw_plane){NULL, 1, bytes / n_planes, bytes / n_planes};
+        u8 *target = as_is ? job->out + first * size : NULL;
+        if (n_planes == 1 && f->planes != CW_ROTATED) {
+            if (as_is || f->predict) planes[0].data = target ? target : cw_scratch_take(s, bytes);
+            if ((as_is || f->predict) && !planes[0].data) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        }
+        if ((rc = read_planes(job, planes, n_planes, r, s, e))) return rc;
+        u8 *merged = planes[0].data;
+        if (n_planes > 1 || f->planes == CW_ROTATED) {
+            const u8 *from[8];
+            for (u32 i = 0; i < n_planes; i++) from[i] = planes[i].data;
+            merged = target ? target : cw_scratch_take(s, bytes);
+            if (!merged) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+            cw_planes_merge(from, n, size, f->planes == CW_ROTATED, merged);
+        }
+        if (f->predict == CW_PREDICT_DELTA) cw_delta_undo(merged, n, f->lag, f->bits);
+        codes = merged;
+    }
+    if (f->bits == 1) return unpack_bits(job, codes, first, n, e);
+    return cw_finish_run(&job->finish, codes, n, first, 1, job->out, e);
+}
+
+/* ---- blocks of image rows ------------------------------------------------------------------------------------------------------------ */
+
+/* The first element of a row of a channel, and the distance between its columns. */
+static u64 row_start(const cw_image *g, u64 row, u32 channel, u64 *step)
+{
+    *step = g->geometry == CW_HWC ? g->channels : 1;
+    if (g->geometry == CW_HWC) return row * g->width * g->channels + channel;
+    return ((row / g->height * g->channels + channel) * g->height + row % g->height) * g->width;
+}
+
+#define UNCOLOR(T, half)                                                            \
+    for (u64 x = 0; x < width; x++) to[x] = (T)(from[x] + against[x] - half);
+
+static void uncolor(u8 *to_, const u8 *from_, const u8 *against_, u64 width, unsigned size)
+{
+    if (size == 1) {
+        u8 *to = to_;
+        const u8 *from = from_, *against = against_;
+        UNCOLOR(u8, 128)
+    } else {
+        u16 *to = (u16 *)to_;
+        const u16 *from = (const u16 *)from_, *against = (const u16 *)against_;
+        UNCOLOR(u16, 32768)
+    }
+}
+
+/* Rows of all channels, in place: T to X. */
+static void undo_color(const cw_image *g, u8 **rows, unsigned size)
+{
+    if (g->color == CW_COLOR_GREEN) {
+        uncolor(rows[0], rows[0], rows[1], g->width, size);
+        uncolor(rows[2], rows[2], rows[1], g->width, size);
+    } else if (g->color == CW_COLOR_PREVIOUS) {
+        for (u32 c = 1; c < g->channels; c++) uncolor(rows[c], rows[c], rows[c - 1], g->width, size);
+    }
+}
+
+static int decode_rows(const cw_decode_job *job, u64 block, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    const cw_image *g = &f->image;
+    u64 first = cw_block_start(f, block), rows = cw_block_length(f, block);
+    unsigned size = f->bits / 8;
+    u64 stride = size == 1 ? cw_plane_stride(g->width) : g->width * 2;
+    u64 plane_bytes = size == 1 ? cw_plane_bytes(rows, g->width) : rows * stride;
+    u32 n_planes = g->channels * size;
+    int rc;
+    cw_plane *planes = cw_scratch_take(s, n_planes * sizeof *planes);
+    u8 **row = cw_scratch_take(s, g->channels * sizeof *row);
+    u8 *memory = cw_scratch_take(s, plane_bytes * g->channels);
+    if (!planes || !row || !memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    for (u32 i = 0; i < n_planes; i++) {
+        planes[i] = (cw_plane){NULL, rows, g->width, g->width};
+        if (size == 1) planes[i].data = memory + i * plane_bytes + CW_MARGIN_LEFT, planes[i].stride = stride;
+    }
+    if ((rc = read_planes(job, planes, n_planes, r, s, e))) return rc;
+    for (u32 c = 0; c < g->channels; c++) {
+        u8 *plane = memory + c * plane_bytes;
+        if (size == 1) {
+            row[c] = plane + CW_MARGIN_LEFT;
+        } else {
+            const u8 *bytes[2] = {planes[2 * c].data, planes[2 * c + 1].data};
+            cw_planes_merge(bytes, rows * g->width, 2, 0, plane);
+            row[c] = plane;
+            cw_med_undo16((u16 *)plane, rows, g->width);
+        }
+    }
+    if (size == 1) cw_med_undo8(row, g->channels, rows, g->width, stride);
+    for (u64 y = 0; y < rows; y++) {
+        undo_color(g, row, size);
+        for (u32 c = 0; c < g->channels; c++) {
+            u64 step, at = row_start(g, first + y, c, &step);
+            if ((rc = cw_finish_run(&job->finish, row[c], g->width, at, step, job->out, e))) return rc;
+            row[c] += stride;
+        }
+    }
+    return CW_OK;
+}
+
+/* Scratch that a block needs, roughly from above: planes, codes, tiles, margins. */
+static u64 scratch_needed(const cw_frame *f, u64 n)
+{
+    u64 code = f->bits == 1 ? 1 : f->bits / 8u, need = 0;
+    int over;
+    if (f->predict == CW_PREDICT_MED) {
+        const cw_image *g = &f->image;
+        over = __builtin_mul_overflow(g->width + CW_MARGIN_LEFT + CW_MARGIN_RIGHT + 16, n + 15, &need);
+        over |= __builtin_mul_overflow(need, 2 * code * g->channels, &need);
+    } else {
+        over = __builtin_mul_overflow(n, 3 * code, &need);
+    }
+    return over ? UINT64_MAX : need;
+}
+
+int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    u64 offset = job->offsets[block], size = job->offsets[block + 1] - offset;
+    const u8 *from = f->data + offset;
+    u32 found = cw_crc32c(from, size), stored = job->checksums[block];
+    int rc;
+    if (found != stored) {
+        rc = cw_fail(e, CW_BLOCK_CHECKSUM, "block checksum", found, stored, offset);
+    } else if (f->coder != CW_STORED && scratch_needed(f, cw_block_length(f, block)) > job->limit) {
+        rc = cw_fail(e, CW_LIMIT, "memory for a block", scratch_needed(f, cw_block_length(f, block)), job->limit, offset);
+    } else {
+        cw_reader r = {from, from + size, f->data};
+        rc = f->predict == CW_PREDICT_MED ? decode_rows(job, block, &r, s, e) : decode_elements(job, block, &r, s, e);
+    }
+    if (rc) e->block = (i64)block;
+    cw_scratch_reset(s);
+    return rc;
+}

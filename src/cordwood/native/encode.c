@@ -1,0 +1,398 @@
+/* Encoding: one look over the whole array for what the value stage needs, then block after block, then the header. */
+#include "encode.h"
+#include "entropy.h"
+#include "packers.h"
+#include "planes.h"
+#include "predict.h"
+
+#include <stdlib.h>
+
+#define BLOCK_BYTES ((u64)256 << 10)
+
+/* ---- planes to bytes ------------------------------------------------------------------------------------------------------------------ */
+
+static int is_constant(const cw_plane *p)
+{
+    u64 n = p->rows * p->cols; /* our planes are contiguous here */
+    return n == 0 || memcmp(p->data, p->data + 1, n - 1) == 0;
+}
+
+/* Bytes that the best table of one plane would need, from its counts. */
+static u64 entropy_estimate(const cw_plane *p)
+{
+    u32 c[4][256] = {{0}};
+    u64 n = p->rows * p->cols, bits = 0, i = 0;
+    for (; i + 4 <= n; i += 4) c[0][p->data[i]]++, c[1][p->data[i + 1]]++, c[2][p->data[i + 2]]++, c[3][p->data[i + 3]]++;
+    for (; i < n; i++) c[0][p->data[i]]++;
+    u32 whole = cw_log2_16((u32)CW_MIN(n, (u64)UINT32_MAX));
+    for (int s = 0; s < 256; s++) {
+        u32 count = c[0][s] + c[1][s] + c[2][s] + c[3][s];
+        if (count) bits += (u64)count * (whole - cw_log2_16(count));
+    }
+    return bits / 128;
+}
+
+static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+{
+    const cw_recipe *r = c->r;
+    const cw_plan *plan = r->plan;
+    u8 *modes = cw_scratch_take(s, n);
+    cw_plane *coded = cw_scratch_take(s, n * sizeof *coded);
+    const u8 **packed = cw_scratch_take(s, n * sizeof *packed);
+    u64 *packed_size = cw_scratch_take(s, n * sizeof *packed_size);
+    if (!modes || !coded || !packed || !packed_size) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    u32 n_coded = 0;
+    int in_image = c->f.predict == CW_PREDICT_MED;
+    for (u32 i = 0; i < n; i++) {
+        u64 bytes = planes[i].rows * planes[i].cols, estimate = 0;
+        modes[i] = CW_RAW;
+        if (is_constant(&planes[i])) {
+            modes[i] = CW_CONSTANT;
+            continue;
+        }
+        if (r->mode == CW_ENTROPY || r->mode == CW_MODE_SMALLEST) {
+            /* in an image tables differ from tile to tile: the whole plane's counts say too little */
+            estimate = in_image ? bytes - 1 : entropy_estimate(&planes[i]);
+            if (estimate < bytes - bytes / (r->entropy == CW_HUFFMAN ? 50 : 200)) modes[i] = CW_ENTROPY;
+            if (in_image) modes[i] = CW_ENTROPY;
+        }
+        if (r->mode == CW_MODE_ZSTD || r->mode == CW_MODE_LZ4 || r->mode == CW_MODE_SMALLEST) {
+            u64 room = cw_packed_bound(bytes), got;
+            u8 *to = cw_scratch_take(s, room);
+            if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+            int dictionary = r->mode != CW_MODE_LZ4 && plan && plan->dictionary_size > 0;
+            if (r->mode == CW_MODE_LZ4)
+                got = cw_lz4_pack(planes[i].data, bytes, to, room, r->level);
+            else
+                got = cw_zstd_pack(planes[i].data, bytes, to, room, r->level, dictionary ? plan->dictionary : NULL,
+                                   dictionary ? plan->dictionary_size : 0);
+            u64 rival = modes[i] == CW_ENTROPY ? CW_MIN(bytes, estimate) : bytes;
+            if (got && got + 8 < rival) {
+                modes[i] = r->mode == CW_MODE_LZ4 ? CW_MODE_LZ4 : dictionary ? CW_MODE_ZSTD_DICT : CW_MODE_ZSTD;
+                packed[i] = to;
+                packed_size[i] = got;
+                *used_plan |= dictionary;
+            }
+        }
+        if (modes[i] == CW_ENTROPY) coded[n_coded++] = planes[i];
+    }
+    if (c->learner) return cw_learner_take(c->learner, coded, n_coded, c->f.tile_h, c->f.tile_w, e);
+    size_t start = out->size, raw = 0;
+    cw_put(out, modes, n);
+    for (u32 i = 0; i < n; i++) {
+        u64 bytes = planes[i].rows * planes[i].cols;
+        raw += bytes;
+        if (modes[i] == CW_RAW) cw_put(out, planes[i].data, bytes);
+        if (modes[i] == CW_CONSTANT) cw_put_u8(out, planes[i].data[0]);
+        if (modes[i] >= CW_MODE_ZSTD) {
+            cw_put_varint(out, packed_size[i]);
+            cw_put(out, packed[i], packed_size[i]);
+        }
+    }
+    if (n_coded) {
+        int planned = 0, rc = cw_entropy_encode(coded, n_coded, r->entropy, c->f.tile_h, c->f.tile_w, r->max_tables, plan, &planned, out, s, e);
+        if (rc) return rc;
+        if (out->size - start > n + raw) { /* it did not help after all */
+            out->size = start;
+            memset(modes, CW_RAW, n);
+            cw_put(out, modes, n);
+            for (u32 i = 0; i < n; i++) cw_put(out, planes[i].data, planes[i].rows * planes[i].cols);
+            planned = 0;
+        }
+        *used_plan |= planned;
+    }
+    return out->failed ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------------------------------------------------- */
+
+static int encode_elements(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &c->f;
+    u64 first = cw_block_start(f, block), n = cw_block_length(f, block);
+    unsigned size = f->bits <= 8 ? 1 : f->bits / 8u;
+    u64 bytes = n * size;
+    const u8 *codes;
+    int rc;
+    if (f->value == CW_AS_IS) {
+        codes = c->r->data + first * size;
+    } else {
+        u8 *made = cw_scratch_take(s, bytes + 8);
+        if (!made) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        if ((rc = cw_values_codes(c, first, n, 1, made, e))) return rc;
+        codes = made;
+    }
+    if (f->bits == 1) {
+        bytes = (n + 7) / 8;
+        u8 *bits = cw_scratch_take(s, bytes);
+        if (!bits) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        memset(bits, 0, bytes);
+        for (u64 i = 0; i < n; i++) bits[i >> 3] |= (u8)(codes[i] << (i & 7));
+        codes = bits;
+    }
+    if (f->predict == CW_PREDICT_DELTA) {
+        u8 *residuals = cw_scratch_take(s, bytes);
+        if (!residuals) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        cw_delta_apply(codes, n, f->lag, f->bits, residuals);
+        codes = residuals;
+    }
+    if (f->coder == CW_STORED) {
+        cw_put(out, codes, bytes);
+        return out->failed ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
+    }
+    cw_plane planes[8];
+    u32 n_planes = f->planes == CW_TOGETHER ? 1 : size;
+    if (n_planes == 1) {
+        planes[0] = (cw_plane){(u8 *)(uintptr_t)codes, 1, bytes, bytes};
+    } else {
+        u8 *to[8];
+        for (u32 i = 0; i < n_planes; i++) {
+            if (!(to[i] = cw_scratch_take(s, n))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+            planes[i] = (cw_plane){to[i], 1, n, n};
+        }
+        cw_planes_split(codes, n, size, f->planes == CW_ROTATED, to);
+    }
+    return write_planes(c, planes, n_planes, out, used_plan, s, e);
+}
+
+#define COLOR(T, half)                                                              \
+    {                                                                               \
+        T *to = (T *)to_;                                                           \
+        const T *against = (const T *)against_;                                     \
+        for (u64 i = 0; i < n; i++) to[i] = (T)(to[i] - against[i] + half);         \
+    }
+
+static void color(u8 *to_, const u8 *against_, u64 n, unsigned size)
+{
+    if (size == 1) COLOR(u8, 128)
+    else COLOR(u16, 32768)
+}
+
+static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+{
+    const cw_frame *f = &c->f;
+    const cw_image *g = &f->image;
+    u64 first = cw_block_start(f, block), rows = cw_block_length(f, block), n = rows * g->width;
+    unsigned size = f->bits / 8u;
+    int rc;
+    u8 *codes = cw_scratch_take(s, n * size * g->channels), *residuals = cw_scratch_take(s, n * size * g->channels);
+    cw_plane *planes = cw_scratch_take(s, g->channels * size * sizeof *planes);
+    if (!codes || !residuals || !planes) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    for (u32 ch = 0; ch < g->channels; ch++)
+        for (u64 y = 0; y < rows; y++) {
+            u64 row = first + y, step = g->geometry == CW_HWC ? g->channels : 1;
+            u64 at = g->geometry == CW_HWC ? row * g->width * g->channels + ch
+                                           : ((row / g->height * g->channels + ch) * g->height + row % g->height) * g->width;
+            if ((rc = cw_values_codes(c, at, g->width, step, codes + (ch * n + y * g->width) * size, e))) return rc;
+        }
+    if (g->color == CW_COLOR_GREEN) {
+        color(codes, codes + n * size, n, size);
+        color(codes + 2 * n * size, codes + n * size, n, size);
+    } else if (g->color == CW_COLOR_PREVIOUS) {
+        for (u32 ch = g->channels; ch-- > 1;) color(codes + ch * n * size, codes + (ch - 1) * n * size, n, size);
+    }
+    for (u32 ch = 0; ch < g->channels; ch++) {
+        if (size == 1) {
+            u8 *to = residuals + ch * n;
+            cw_med_apply8(codes + ch * n, g->width, g->width, rows, to);
+            planes[ch] = (cw_plane){to, rows, g->width, g->width};
+        } else {
+            u16 *to = (u16 *)(residuals + ch * n * 2);
+            cw_med_apply16((const u16 *)(codes + ch * n * 2), g->width, rows, to);
+            /* the codes of this channel are done with: their memory takes the planes */
+            u8 *bytes[2] = {codes + ch * n * 2, codes + ch * n * 2 + n};
+            cw_planes_split((const u8 *)to, n, 2, 0, bytes);
+            for (int b = 0; b < 2; b++) planes[2 * ch + (u32)b] = (cw_plane){bytes[b], rows, g->width, g->width};
+        }
+    }
+    return write_planes(c, planes, g->channels * size, out, used_plan, s, e);
+}
+
+static void encode_block(void *ctx, u64 i)
+{
+    cw_encoding *c = ctx;
+    cw_scratch *s = cw_scratch_borrow();
+    if (!s) {
+        cw_fail(&c->errors[i], CW_NOMEM, "memory", 0, 0, 0);
+        return;
+    }
+    cw_buffer *out = &c->blocks[i];
+    if (c->f.predict == CW_PREDICT_MED)
+        encode_rows(c, i, out, &c->used_plan[i], s, &c->errors[i]);
+    else
+        encode_elements(c, i, out, &c->used_plan[i], s, &c->errors[i]);
+    c->crc[i] = cw_crc32c(out->data, out->size);
+    cw_scratch_return(s);
+}
+
+/* ---- the header ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void put_chain(const cw_encoding *c, cw_buffer *out)
+{
+    const cw_frame *f = &c->f;
+    cw_put_u8(out, f->value);
+    if (f->value == CW_VALUE_NARROW) {
+        cw_put_varint(out, (u64)f->minimum << 1 ^ (0 - ((u64)f->minimum >> 63)));
+        cw_put_u8(out, f->bits);
+        cw_put_u8(out, f->shift);
+    } else if (f->value == CW_VALUE_PALETTE) {
+        const cw_palette *p = &f->palette;
+        cw_put_u8(out, p->bits);
+        cw_put_u8(out, p->axis);
+        cw_put_u8(out, p->source);
+        if (p->source == CW_PALETTE_FORMULA) cw_put(out, c->r->formula, c->r->formula_size);
+        if (p->source == CW_PALETTE_FRAME)
+            for (u32 i = 0; i < p->palettes; i++) {
+                cw_put_varint(out, c->inverse.counts[i]);
+                cw_put(out, c->inverse.values + (size_t)i * c->inverse.stride * f->itemsize, (size_t)c->inverse.counts[i] * f->itemsize);
+            }
+    }
+    cw_put_u8(out, f->predict);
+    if (f->predict == CW_PREDICT_MED) cw_put_u8(out, f->image.geometry), cw_put_u8(out, f->image.color);
+    if (f->predict == CW_PREDICT_DELTA) cw_put_varint(out, f->lag);
+    cw_put_u8(out, f->planes);
+    cw_put_u8(out, f->coder);
+    if (f->coder == CW_CODED) cw_put_u8(out, f->entropy), cw_put_u8(out, f->tile_h), cw_put_u8(out, f->tile_w);
+    cw_put_varint(out, f->block);
+}
+
+static int assemble(cw_encoding *c, cw_buffer *out, cw_err *e)
+{
+    const cw_frame *f = &c->f;
+    int has_plan = f->value == CW_VALUE_PALETTE && f->palette.source == CW_PALETTE_PLAN;
+    u64 body = 0;
+    for (u64 i = 0; i < f->blocks; i++) {
+        has_plan |= c->used_plan[i];
+        body += c->blocks[i].size;
+    }
+    size_t start = out->size;
+    cw_put(out, "CWFR\1\0\0\0\0\0", 10);
+    cw_put_u8(out, (u8)has_plan);
+    cw_put_u8(out, f->dtype);
+    cw_put_u8(out, f->rank);
+    for (unsigned i = 0; i < f->rank; i++) cw_put_varint(out, f->dims[i]);
+    if (has_plan) cw_put(out, &c->r->plan->hash, 8);
+    put_chain(c, out);
+    for (u64 i = 0; i < f->blocks; i++) {
+        cw_put_varint(out, c->blocks[i].size);
+        cw_put(out, &c->crc[i], 4);
+    }
+    /* stored bytes that are worth mapping start on a cache line */
+    unsigned pad = f->coder == CW_STORED && body >= 65536 ? (unsigned)-(int)(out->size - start + 5) & 63 : 0;
+    static const u8 zeros[64];
+    cw_put_u8(out, (u8)pad);
+    cw_put(out, zeros, pad);
+    if (out->failed || out->size - start + 4 > UINT32_MAX) return cw_fail(e, CW_NOMEM, "header", out->size, UINT32_MAX, 0);
+    cw_store32(out->data + start + 6, (u32)(out->size - start + 4));
+    u32 crc = cw_crc32c(out->data + start, out->size - start);
+    cw_put(out, &crc, 4);
+    if (cw_reserve(out, body))
+        for (u64 i = 0; i < f->blocks; i++) cw_put(out, c->blocks[i].data, c->blocks[i].size);
+    return out->failed ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------------------------------------- */
+
+static void plan_blocks(cw_encoding *c)
+{
+    cw_frame *f = &c->f;
+    u64 units = f->elements, unit_bits = f->bits;
+    if (f->predict == CW_PREDICT_MED) {
+        units = f->image.rows;
+        unit_bits = f->image.width * f->image.channels * f->bits;
+    }
+    f->block = c->r->block ? c->r->block : BLOCK_BYTES * 8 / CW_MAX(unit_bits, (u64)1);
+    if (f->predict == CW_PREDICT_MED) f->block &= ~(u64)15;
+    if (f->block < 16) f->block = 16;
+    if (f->bits == 1) f->block = (f->block + 7) & ~(u64)7;
+    if (f->elements == 0 || f->bits == 0) units = 0;
+    f->blocks = units / f->block + (units % f->block != 0);
+}
+
+static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_buffer *out, cw_err *e)
+{
+    cw_encoding c = {.r = r, .learner = learner};
+    cw_frame *f = &c.f;
+    const cw_dtype *d = cw_dtype_of(r->dtype);
+    int rc = CW_OK;
+    f->dtype = r->dtype;
+    f->rank = r->rank;
+    memcpy(f->dims, r->dims, r->rank * sizeof *r->dims);
+    f->itemsize = d->itemsize;
+    f->elements = cw_product(r->dims, r->rank) * d->components;
+    f->nbytes = f->elements * d->itemsize;
+    f->bits = (u8)(8 * d->itemsize);
+    f->value = r->value;
+    f->predict = r->predict;
+    f->image.geometry = r->geometry;
+    f->image.color = r->color;
+    f->lag = r->lag;
+    f->planes = r->planes;
+    f->coder = r->coder;
+    f->entropy = r->entropy;
+    f->tile_h = r->tile_h;
+    f->tile_w = r->tile_w;
+    if (f->value == CW_VALUE_NARROW) cw_values_narrow(&c);
+    if (f->value == CW_VALUE_PALETTE) rc = cw_values_palette(&c, e);
+    if (!rc) {
+        /* a stage that this array cannot take is left out */
+        if (f->predict == CW_PREDICT_MED &&
+            (f->bits < 8 || f->bits > 16 || d->components > 1 || f->rank < (r->geometry == CW_HW ? 2 : 3) || f->elements == 0))
+            f->predict = CW_PREDICT_NONE;
+        if (f->predict == CW_PREDICT_MED) {
+            u64 channels = cw_image_layout(f);
+            f->image.channels = (u32)channels;
+            if (channels > 65536) f->predict = CW_PREDICT_NONE;
+            if (f->image.color == CW_COLOR_GREEN && channels < 3) f->image.color = CW_COLOR_NONE;
+        }
+        if (f->predict == CW_PREDICT_MED && f->bits == 16) f->planes = CW_APART;
+        if (f->predict == CW_PREDICT_MED && f->bits == 8) f->planes = CW_TOGETHER;
+        if (f->planes == CW_ROTATED && (f->value || f->predict)) f->planes = CW_APART;
+        if (f->predict != CW_PREDICT_MED && f->coder == CW_CODED && f->tile_h) /* lines, not images */
+            f->tile_w = 12, f->tile_h = 0;
+        plan_blocks(&c);
+        c.blocks = calloc(f->blocks + 1, sizeof *c.blocks);
+        c.crc = calloc(f->blocks + 1, sizeof *c.crc);
+        c.used_plan = calloc(f->blocks + 1, sizeof *c.used_plan);
+        c.errors = calloc(f->blocks + 1, sizeof *c.errors);
+        if (!c.blocks || !c.crc || !c.used_plan || !c.errors) rc = cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    }
+    if (!rc) {
+        cw_parallel(f->blocks, threads, encode_block, &c);
+        for (u64 i = 0; i < f->blocks && !rc; i++)
+            if (c.errors[i].reason) *e = c.errors[i], rc = e->reason;
+    }
+    if (!rc && !learner) rc = assemble(&c, out, e);
+    for (u64 i = 0; c.blocks && i < f->blocks; i++) cw_buffer_free(&c.blocks[i]);
+    free(c.blocks);
+    free(c.crc);
+    free(c.used_plan);
+    free(c.errors);
+    free(c.fin_memory);
+    cw_inverse_free(&c.inverse);
+    return rc;
+}
+
+int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e)
+{
+    int rc = encode_once(r, threads, NULL, out, e);
+    if (rc || r->coder == CW_STORED) return rc;
+    u64 nbytes = cw_dtype_of(r->dtype)->itemsize * cw_dtype_of(r->dtype)->components * cw_product(r->dims, r->rank);
+    if (out->size <= nbytes + 24) return CW_OK;
+    /* larger than the array: stored bytes are the smaller frame, and the faster one */
+    cw_recipe stored = {.dtype = r->dtype, .rank = r->rank, .dims = r->dims, .data = r->data};
+    cw_buffer plain = {0};
+    if ((rc = encode_once(&stored, threads, NULL, &plain, e))) {
+        cw_buffer_free(&plain);
+        return rc;
+    }
+    if (plain.size < out->size) {
+        cw_buffer swap = *out;
+        *out = plain;
+        plain = swap;
+    }
+    cw_buffer_free(&plain);
+    return CW_OK;
+}
+
+int cw_learner_add(cw_learner *l, const cw_recipe *r, cw_err *e) { return encode_once(r, 1, l, NULL, e); }

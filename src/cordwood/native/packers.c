@@ -1,0 +1,75 @@
+#include "packers.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+typedef struct ZSTD_CCtx_s ZSTD_CCtx;
+typedef struct ZSTD_DCtx_s ZSTD_DCtx;
+extern ZSTD_CCtx *ZSTD_createCCtx(void);
+extern ZSTD_DCtx *ZSTD_createDCtx(void);
+extern size_t ZSTD_freeCCtx(ZSTD_CCtx *);
+extern size_t ZSTD_freeDCtx(ZSTD_DCtx *);
+extern unsigned ZSTD_isError(size_t);
+extern size_t ZSTD_compress_usingDict(ZSTD_CCtx *, void *, size_t, const void *, size_t, const void *, size_t, int);
+extern size_t ZSTD_decompress_usingDict(ZSTD_DCtx *, void *, size_t, const void *, size_t, const void *, size_t);
+extern size_t ZSTD_findFrameCompressedSize(const void *, size_t);
+extern size_t ZDICT_trainFromBuffer(void *, size_t, const void *, const size_t *, unsigned);
+extern unsigned ZDICT_isError(size_t);
+extern int LZ4_compress_fast(const char *, char *, int, int, int);
+extern int LZ4_compress_HC(const char *, char *, int, int, int);
+extern int LZ4_decompress_safe(const char *, char *, int, int);
+
+/* A context a thread, kept: making one costs more than packing a small plane. Freed when the thread ends. */
+static pthread_key_t packing_key, unpacking_key;
+static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
+
+static void free_packing(void *p) { ZSTD_freeCCtx(p); }
+static void free_unpacking(void *p) { ZSTD_freeDCtx(p); }
+static void make_keys(void)
+{
+    pthread_key_create(&packing_key, free_packing);
+    pthread_key_create(&unpacking_key, free_unpacking);
+}
+
+int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const u8 *dictionary, size_t dictionary_size)
+{
+    pthread_once(&keys_once, make_keys);
+    ZSTD_DCtx *ctx = pthread_getspecific(unpacking_key);
+    if (!ctx) pthread_setspecific(unpacking_key, ctx = ZSTD_createDCtx());
+    if (!ctx) return 0;
+    if (ZSTD_findFrameCompressedSize(from, n) != n) return 0; /* one frame, nothing after it */
+    size_t got = ZSTD_decompress_usingDict(ctx, to, size, from, n, dictionary, dictionary_size);
+    return !ZSTD_isError(got) && got == size;
+}
+
+u64 cw_zstd_pack(const u8 *from, u64 n, u8 *to, u64 room, int level, const u8 *dictionary, size_t dictionary_size)
+{
+    pthread_once(&keys_once, make_keys);
+    ZSTD_CCtx *ctx = pthread_getspecific(packing_key);
+    if (!ctx) pthread_setspecific(packing_key, ctx = ZSTD_createCCtx());
+    if (!ctx) return 0;
+    size_t got = ZSTD_compress_usingDict(ctx, to, room, from, n, dictionary, dictionary_size, level);
+    return ZSTD_isError(got) ? 0 : got;
+}
+
+int cw_lz4_unpack(const u8 *from, u64 n, u8 *to, u64 size)
+{
+    if (n > INT_MAX || size > INT_MAX) return 0;
+    return LZ4_decompress_safe((const char *)from, (char *)to, (int)n, (int)size) == (int)size;
+}
+
+u64 cw_lz4_pack(const u8 *from, u64 n, u8 *to, u64 room, int level)
+{
+    if (n > INT_MAX || room > INT_MAX) return 0;
+    int got = level > 2 ? LZ4_compress_HC((const char *)from, (char *)to, (int)n, (int)room, level)
+                        : LZ4_compress_fast((const char *)from, (char *)to, (int)n, (int)room, 1);
+    return got > 0 ? (u64)got : 0;
+}
+
+size_t cw_zstd_train(u8 *dictionary, size_t room, const u8 *samples, const size_t *sizes, unsigned n)
+{
+    size_t got = ZDICT_trainFromBuffer(dictionary, room, samples, sizes, n);
+    return ZDICT_isError(got) ? 0 : got;
+}
+
+u64 cw_packed_bound(u64 n) { return n + n / 128 + 1024; }

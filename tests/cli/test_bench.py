@@ -1,0 +1,69 @@
+"""``cordwood bench`` finds the suite of a checkout, hands the options on, and refuses elsewhere."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Tells, through a neighbour, what it was given.
+SUITE = """
+from benchmarks.neighbour import tell
+
+def main(argv):
+    tell(argv)
+    return 1
+"""
+NEIGHBOUR = """
+import json
+
+def tell(words):
+    print(json.dumps(words))
+"""
+
+
+def make_checkout(root: Path, *, name: str = "cordwood", suite: str = SUITE) -> Path:
+    (root / "benchmarks").mkdir(parents=True)
+    (root / "benchmarks" / "codecs.py").write_text(suite)
+    (root / "benchmarks" / "neighbour.py").write_text(NEIGHBOUR)
+    (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
+    return root
+
+
+def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cordwood", "bench", "codecs", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--quick"], ["--only", "weights", "--only", "photos"], ["--json", "a b.json", "--quick"], ["--help"]]
+)
+def test_the_suite_gets_the_options_and_gives_the_exit_code(tmp_path: Path, words: list[str]) -> None:
+    inside = make_checkout(tmp_path / "checkout") / "docs" / "deep"
+    inside.mkdir(parents=True)
+    done = bench(inside, *words)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout) == words
+
+
+def test_outside_a_checkout_the_next_step_is_named(tmp_path: Path) -> None:
+    done = bench(tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("cordwood: benchmarks/codecs.py was not found in ")
+    assert "run this inside a checkout" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["somebody-elses", 'broken"'])
+def test_another_projects_benchmarks_are_not_run(tmp_path: Path, name: str) -> None:
+    done = bench(make_checkout(tmp_path / "other", name=name))
+    assert done.returncode == 2
+    assert done.stdout == ""
+
+
+def test_a_missing_rival_is_named_with_the_command(tmp_path: Path) -> None:
+    done = bench(make_checkout(tmp_path / "checkout", suite="import a_rival_that_is_not_there\n"))
+    assert done.returncode == 2
+    assert "'a_rival_that_is_not_there'" in done.stderr
+    assert "[bench]" in done.stderr

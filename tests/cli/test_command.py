@@ -1,0 +1,89 @@
+"""The command as a whole: help, version, exit codes, and errors told in one sentence."""
+
+import argparse
+import importlib.metadata
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+import cordwood
+from cordwood import cli
+from cordwood.errors import CordwoodError, FormatError, StorageError, UsageError
+
+
+@dataclass
+class FailingVerb:
+    """A verb that raises what it was given."""
+
+    error: BaseException
+    HELP: str = "fail"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--unused")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        raise self.error
+
+
+def test_the_bare_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("usage: cordwood")
+    assert all(verb in out for verb in cli.VERBS)
+    assert err == ""
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([verb, "--help"])
+    assert stop.value.code == 0
+    assert f"usage: cordwood {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["burn"], ["--colour"], ["bench"], ["bench", "nothing"], ["demo", "--images", "few"]]
+)
+def test_wrong_use_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(words)
+    assert stop.value.code == 2
+    assert "usage: cordwood" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("no such goal"), 2),
+        (FormatError("the frame ends early", reason=1), 3),
+        (StorageError("the disk is full"), 3),
+        (CordwoodError("something else"), 3),
+        (KeyboardInterrupt("interrupted"), 130),
+    ],
+)
+def test_errors_of_the_library_are_one_line(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(cli.VERBS, "fail", FailingVerb(error))
+    assert cli.main(["fail"]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"cordwood: {error}\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.VERBS, "fail", FailingVerb(KeyError("a bug")))
+    with pytest.raises(KeyError):
+        cli.main(["fail"])
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "cordwood", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"cordwood {cordwood.__version__}\n")
+
+
+def test_the_console_script_is_the_command() -> None:
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="cordwood")
+    assert script.load() is cli.main

@@ -1,0 +1,80 @@
+"""The parts of the demo: crops, the image folder, the comparison of bits, the table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from cordwood.demo.kept import same_bits
+from cordwood.demo.photographs import choose_crop, make_image_folder
+from cordwood.demo.prepare import prepare_batch
+from cordwood.demo.report import Report, Row, format_report
+
+
+def no_progress(step: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@given(st.integers(64, 3000), st.integers(64, 3000), st.integers(0, 2**32))
+def test_a_crop_lies_inside_the_photograph(width: int, height: int, seed: int) -> None:
+    left, upper, right, lower = choose_crop(np.random.default_rng(seed), width, height).box
+    assert 0 <= left < right <= width
+    assert 0 <= upper < lower <= height
+    assert 0.7 < (right - left) / (lower - upper) < 1.4
+
+
+def test_the_image_folder_is_varied_and_the_same_every_time(tmp_path: Path) -> None:
+    first = make_image_folder(tmp_path / "first", 22, progress=no_progress)
+    second = make_image_folder(tmp_path / "second", 22, progress=no_progress)
+    contents = [path.read_bytes() for path in first]
+    assert contents == [path.read_bytes() for path in second]
+    assert len(set(contents)) == 22
+    assert len({path.parent.name for path in first}) == 11
+    for path in first:
+        with Image.open(path) as image:
+            assert min(image.size) == 256
+
+
+def test_samples_are_slices_of_their_batch(tmp_path: Path) -> None:
+    paths = make_image_folder(tmp_path, 3, progress=no_progress)
+    samples = prepare_batch(paths)
+    assert {tuple(sample.tensor.shape) for sample in samples} == {(3, 224, 224)}
+    assert len({sample.tensor.untyped_storage().data_ptr() for sample in samples}) == 1
+    red = torch.from_numpy(samples[1].pixels[:, :, 0].copy())
+    assert torch.equal(samples[1].tensor[0], red.float().div(255).sub(0.485).div(0.229))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]), True),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), False),
+        (torch.tensor([float("nan")]), torch.tensor([float("nan")]), True),
+        (torch.tensor([1.0]), torch.tensor([[1.0]]), False),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), False),
+    ],
+)
+def test_same_bits_means_every_bit(one: torch.Tensor, other: torch.Tensor, same: bool) -> None:
+    assert same_bits(one, other) is same
+
+
+def test_the_table_is_aligned() -> None:
+    rows = [Row("plain", 1000, 0.0025, True), Row("a much longer way", 62.5, 0.01234, False, note="a | b")]
+    text = format_report(Report(rows, "plain", 40, (3, 8, 8), [Path("x/plain")]))
+    assert text.splitlines() == [
+        "40 images, prepared as float32 tensors of 3x8x8; read back with one thread, median:",
+        "",
+        "way to keep it     bytes a sample  of torch.save  read back  same bits",
+        "----------------------------------------------------------------------",
+        "plain                       1,000         100.0%    2.50 ms        yes",
+        "a much longer way              62           6.2%   12.34 ms         no",
+        "",
+        "  a much longer way: a | b",
+        "",
+        "Files made, to look at or to delete:",
+        "  x/plain",
+    ]
