@@ -473,7 +473,7 @@ def zstd_frame(data: bytes, size: int, dictionary: bytes) -> bytes:
         content_size = zstandard.get_frame_parameters(data).content_size
         check(content_size in (size, zstandard.CONTENTSIZE_UNKNOWN), 20)
         with_dictionary = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        decoder = zstandard.ZstdDecompressor(dict_data=with_dictionary)
+        decoder = zstandard.ZstdDecompressor(dict_data=with_dictionary, max_window_size=2**31)
         plane = decoder.decompress(data, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError:
         raise Reject(20) from None

@@ -28,7 +28,7 @@ from tests.format.craft_coding import (
     table_for,
     zstd,
 )
-from tests.format.samples import NAMES, skewed
+from tests.format.samples import NAMES, skewed, zstd_window
 
 DATA = skewed(64)
 PLANE = DATA.reshape(1, -1)
@@ -114,6 +114,7 @@ def general_purpose() -> Iterator[Bad]:
     yield zstd_bad("a skippable frame behind", packed + skippable)
     yield zstd_bad("a skippable frame", skippable)
     yield zstd_bad("a byte behind", packed + b"\0")
+    yield zstd_bad("a window of 2^41 bytes", zstd_window(whole, 41))
     yield zstd_bad("a bomb", zstd(bytes(2**22)))
     dictionary = whole[:40]
     with_dictionary = zstd(whole, dictionary)

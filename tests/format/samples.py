@@ -106,6 +106,8 @@ def _narrow() -> dict[str, Crafted]:
     seven = np.full((3, 5), 7, np.int32)
     found["narrow-constant"] = craft_frame(seven, "int32", Recipe(value=NARROW, minimum=7, bits=0))
     flags = random_bits("bool", (1000,))
+    ones = craft.frame("bool", (9,), craft.chain(craft.narrow(bits=1)), [b"\xff\xff"])
+    found["narrow-bits-rest-of-ones"] = Crafted(ones, np.ones(9, np.bool_), "bool")
     found["narrow-bits-coded"] = craft_frame(
         flags, "bool", Recipe(value=NARROW, bits=1, block=512, coder=HUFFMAN, modes=(ENTROPY,))
     )
@@ -182,6 +184,14 @@ def _coded() -> dict[str, Crafted]:
     found["mode-dictionary"] = craft_frame(
         text, "uint8", Recipe(coder=ANS, modes=(ZSTD_DICTIONARY,), block=100, dictionary=text[:200].tobytes())
     )
+    trained = trained_dictionary()
+    found["mode-dictionary-trained"] = craft_frame(
+        text, "uint8", Recipe(coder=ANS, modes=(ZSTD_DICTIONARY,), block=100, dictionary=trained)
+    )
+    for window in (27, 28, 31):
+        body = bytes([ZSTD]) + craft.varint(len(text) + 9) + zstd_window(text.tobytes(), window)
+        frame = craft.frame("uint8", text.shape, craft.chain(coder=craft.coded()), [body])
+        found[f"mode-zstd-window-{window}"] = Crafted(frame, text, "uint8")
     for size in (1, 2, 3, 4, 5, 7, 8, 9, 1000):
         for coder in (HUFFMAN, ANS):
             found[f"{NAMES[coder]}-{size}"] = craft_frame(skewed(size), "uint8", Recipe(coder=coder))
@@ -205,8 +215,32 @@ def _coded() -> dict[str, Crafted]:
         found[f"{NAMES[coder]}-all-symbols"] = craft_frame(
             random_bits("uint8", (900,)), "uint8", Recipe(coder=coder, value=AS_IS)
         )
+        found[f"{NAMES[coder]}-empty-ends"] = _with_empty_ends(coder)
         found[f"{NAMES[coder]}-zero-table"] = _with_zero_table(coder)
     return found
+
+
+def trained_dictionary() -> bytes:
+    """One in Zstandard's own format, not just content."""
+    import zstandard
+
+    samples: list[bytes | bytearray | memoryview] = [
+        b"the lazy dog number %d jumps over the quick brown fox %d" % (i, i * i) for i in range(400)
+    ]
+    return zstandard.train_dictionary(600, samples).as_bytes()
+
+
+def zstd_window(data: bytes, log: int) -> bytes:
+    """A Zstandard frame that stores data, up to 128 KiB, and asks for a window of 2^log bytes."""
+    return b"\x28\xb5\x2f\xfd" + bytes([0, (log - 10) << 3]) + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+def _with_empty_ends(coder: int) -> Crafted:
+    """A table whose lowest and highest symbols never occur: wasteful, but nothing forbids it."""
+    data = np.array([7, 7, 9, 7, 8, 7, 7, 9, 7, 8, 7, 8], np.uint8)
+    table = {0: 0, 7: 128, 8: 64, 9: 64, 20: 0} if coder == ANS else {0: 0, 7: 1, 8: 2, 9: 2, 20: 0}
+    body = coded_block([data.reshape(1, -1)], [ENTROPY], Entropy([table], coder, 8 if coder == ANS else 11))
+    return Crafted(craft.frame("uint8", (12,), craft.chain(coder=craft.coded(coder)), [body]), data, "uint8")
 
 
 def _with_zero_table(coder: int) -> Crafted:

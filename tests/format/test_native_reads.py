@@ -84,7 +84,8 @@ def test_encoded_with_a_plan(dtype: str, goal: str, own: bool) -> None:
     for array in arrays_of(dtype).values():
         alike = [array, np.flip(array), np.roll(array, 3)]
         plan = codecs.plan(alike, goal, dtype=dtype, own=own)
-        for one in [*alike, random_bits(dtype, (5, 6))]:
+        empty = [np.zeros(shape, array_type(dtype)) for shape in ((0,), (3, 0, 4), (0, 5, 5), (3, 5, 0))]
+        for one in [*alike, random_bits(dtype, (5, 6)), random_bits(dtype, (3, 2, 2)), *empty]:
             frame = codecs.encode(one, plan, dtype=dtype)
             assert own or codecs.frame_info(frame).plan_hash is None
             assert_plainly_read(frame, plan, one, dtype)

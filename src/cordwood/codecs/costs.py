@@ -33,6 +33,8 @@ def cost(stages: Sequence[Stage], code_share: float) -> float:
                 total += 0.5 * code_share
             case Planes():
                 total += 0.15
+            case Entropy(saving=saving) if saving >= 0.1:
+                total += 0.06 * code_share  # few planes are coded at all
             case Entropy(coder="huffman"):
                 total += 0.6 * code_share
             case Entropy():

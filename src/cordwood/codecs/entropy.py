@@ -4,14 +4,15 @@ suits it.
     tables | which tile has which table | streams of bits, interleaved symbol by symbol
 
 Two coders. huffman reads eight streams at once and is the faster; ans reads four, spends fractions of a bit on a
-symbol and is the smaller. A plane of one value is a constant, and one that would not get smaller is left raw; with
-``or_zstd`` a plane that zstd packs better goes there.
+symbol and is the smaller. A plane of one value is a constant, and one that would not get smaller by ``saving`` is
+left raw; with ``or_zstd`` a plane that zstd packs better goes there.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from cordwood.codecs.stage import Stage
+from cordwood.errors import UsageError
 
 CODERS = {"huffman": 0, "ans": 1}
 
@@ -25,6 +26,7 @@ class Entropy(Stage):
     coder: str = "huffman"
     tile: int = 16
     max_tables: int = 8
+    saving: float = 0.02
     or_zstd: bool = False
 
     def __post_init__(self) -> None:
@@ -32,8 +34,10 @@ class Entropy(Stage):
         self._check("tile", (4, 8, 16, 32, 64))
         self._check("max_tables", range(1, 17))
         self._check("or_zstd", (True, False))
+        if not isinstance(self.saving, float) or not 0 <= self.saving < 1:
+            raise UsageError(f"entropy: saving is {self.saving!r}, but is a part of a plane: 0.0 to 1.0")
 
     def settings(self) -> dict[str, int]:
         side = self.tile.bit_length() - 1
-        shape = {"tile_h": side, "tile_w": side, "max_tables": self.max_tables}
+        shape = {"tile_h": side, "tile_w": side, "max_tables": self.max_tables, "saving": int(self.saving * 256)}
         return {"coder": 1, "mode": 6 if self.or_zstd else 2, "entropy": CODERS[self.coder], "level": 19, **shape}

@@ -144,13 +144,27 @@ def frame_info(frame: BytesLike) -> FrameInfo:
     )
 
 
+# Names in the words of a plan, and the plane modes that mean them.
+_CODERS = {"entropy": (2,), "zstd": (3, 5), "lz4": (4,)}
+
+
+def _planes_of(header: dict[str, Any]) -> int:
+    """Planes of a block, as far as the header shows their modes."""
+    if header["predict"] == 1:
+        geometry = header["image"][0]
+        channels = 1 if geometry == 0 else header["shape"][-3 if geometry == 1 else -1]
+        return int(channels * (header["bits"] // 8))
+    return max(1, int(header["bits"]) // 8) if header["planes"] else 1
+
+
 def _chain(header: dict[str, Any]) -> str:
     """The header's chain in the words of a plan."""
     axis = header["palette"][1]
     value = ["", "narrow", "palette" if axis == 255 else "palette[channel]"][header["value"]]
     predict = ["", "predict", "predict[delta]"][header["predict"]]
     planes = ["", "planes", "planes"][header["planes"]]
-    coder = ["raw", f"coded[{['huffman', 'ans'][header['entropy'][0]]}]"][header["coder"]]
+    planned = header["modes"][: _planes_of(header)]
+    coder = next((name for name, modes in _CODERS.items() if any(mode in planned for mode in modes)), "raw")
     return " | ".join(word for word in (value, predict, planes, coder) if word)
 
 

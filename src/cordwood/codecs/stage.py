@@ -31,6 +31,7 @@ DEFAULTS: dict[str, int] = {
     "tile_w": 12,
     "max_tables": 1,
     "level": 0,
+    "saving": 0,
     "block": 0,
 }
 

@@ -269,6 +269,7 @@ typedef struct {
     u8 planes, coder, mode, entropy, tile_h, tile_w;
     u32 max_tables;
     int level;
+    u8 saving;                     /* entropy only where it saves this much of a plane, in 1/256 */
     u64 block;                     /* 0: choose */
     const cw_plan *plan;           /* NULL: the frame is self-contained */
 } cw_recipe;

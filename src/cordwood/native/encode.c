@@ -53,20 +53,23 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
         if (r->mode == CW_ENTROPY || r->mode == CW_MODE_SMALLEST) {
             /* in an image tables differ from tile to tile: the whole plane's counts say too little */
             estimate = in_image ? bytes - 1 : entropy_estimate(&planes[i]);
-            if (estimate < bytes - bytes / (r->entropy == CW_HUFFMAN ? 50 : 200)) modes[i] = CW_ENTROPY;
-            if (in_image) modes[i] = CW_ENTROPY;
+            if (in_image || estimate < bytes - bytes * r->saving / 256) modes[i] = CW_ENTROPY;
         }
         if (r->mode == CW_MODE_ZSTD || r->mode == CW_MODE_LZ4 || r->mode == CW_MODE_SMALLEST) {
             u64 room = cw_packed_bound(bytes), got;
             u8 *to = cw_scratch_take(s, room);
             if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
             int dictionary = r->mode != CW_MODE_LZ4 && plan && plan->dictionary_size > 0;
-            if (r->mode == CW_MODE_LZ4)
+            const u8 *words = dictionary ? plan->dictionary : NULL;
+            u64 rival = modes[i] == CW_ENTROPY ? CW_MIN(bytes, estimate) : bytes;
+            /* a quick look first: where the fast level comes nowhere near, the slow ones will not win either */
+            int promising = r->mode != CW_MODE_SMALLEST || cw_zstd_pack(planes[i].data, bytes, to, room, 1, NULL, 0) < rival + rival / 10;
+            if (!promising)
+                got = 0;
+            else if (r->mode == CW_MODE_LZ4)
                 got = cw_lz4_pack(planes[i].data, bytes, to, room, r->level);
             else
-                got = cw_zstd_pack(planes[i].data, bytes, to, room, r->level, dictionary ? plan->dictionary : NULL,
-                                   dictionary ? plan->dictionary_size : 0);
-            u64 rival = modes[i] == CW_ENTROPY ? CW_MIN(bytes, estimate) : bytes;
+                got = cw_zstd_pack(planes[i].data, bytes, to, room, r->level, words, dictionary ? plan->dictionary_size : 0);
             if (got && got + 8 < rival) {
                 modes[i] = r->mode == CW_MODE_LZ4 ? CW_MODE_LZ4 : dictionary ? CW_MODE_ZSTD_DICT : CW_MODE_ZSTD;
                 packed[i] = to;
@@ -332,6 +335,7 @@ static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_
     f->entropy = r->entropy;
     f->tile_h = r->tile_h;
     f->tile_w = r->tile_w;
+    if (f->elements == 0) f->value = CW_AS_IS, f->predict = CW_PREDICT_NONE; /* there is nothing to look at */
     if (f->value == CW_VALUE_NARROW) cw_values_narrow(&c);
     if (f->value == CW_VALUE_PALETTE) rc = cw_values_palette(&c, e);
     if (!rc) {
@@ -376,7 +380,7 @@ static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_
 int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e)
 {
     int rc = encode_once(r, threads, NULL, out, e);
-    if (rc || r->coder == CW_STORED) return rc;
+    if (rc || (r->coder == CW_STORED && r->value == CW_AS_IS)) return rc;
     u64 nbytes = cw_dtype_of(r->dtype)->itemsize * cw_dtype_of(r->dtype)->components * cw_product(r->dims, r->rank);
     if (out->size <= nbytes + 24) return CW_OK;
     /* larger than the array: stored bytes are the smaller frame, and the faster one */

@@ -25,7 +25,7 @@ static inline int next_bits(bit_reader *b, unsigned n, u32 *v)
 /* Ones up to a zero: how many. At most 26 are meant. */
 static inline int next_unary(bit_reader *b, u32 *v)
 {
-    *v = (u32)__builtin_ctzll(~peek(b));
+    *v = (u32)__builtin_ctzll(~peek(b) | (u64)1 << 63); /* ctz of 0 is undefined */
     if (*v > 26 || *v >= b->bits - b->at) return 0;
     b->at += *v + 1;
     return 1;

@@ -1,0 +1,94 @@
+"""What a result was measured on: processor, caches, versions, commit. Enough to judge a figure by, nothing private."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+PACKAGES = (
+    "cordwood", "torch", "numpy", "pillow", "opencv-python-headless", "scikit-image", "scikit-learn", "zipnn",
+    "zstandard", "safetensors", "tokenizers",
+)  # fmt: skip
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Facts about the machine and the software as label -> text, in the order in which a reader wants them."""
+    facts = {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": commit(root),
+        "processor": processor(),
+        "cores given": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "caches": caches(),
+        "turbo": turbo(),
+        "load before": load(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+    facts.update((name, version(name)) for name in PACKAGES)
+    return facts
+
+
+def version(package: str) -> str:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def commit(root: Path) -> str:
+    """The commit's hash, marked when tracked files differ from it."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(root), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        name = git("rev-parse", "--short=12", "HEAD")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "benchmarks/*.py", "pyproject.toml")
+    except (OSError, subprocess.CalledProcessError):
+        return "not a git checkout"
+    return f"{name} with uncommitted changes" if changed else name
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def caches() -> str:
+    """The data caches of core 0 as Linux tells them, such as `L1 32K, L2 512K, L3 32768K`."""
+    found: dict[str, str] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "type").read_text().strip() != "Instruction":
+                found["L" + (index / "level").read_text().strip()] = (index / "size").read_text().strip()
+        except OSError:
+            continue
+    return ", ".join(f"{level} {size}" for level, size in found.items()) or "unknown"
+
+
+def turbo() -> str:
+    """Whether one busy core may run faster than two: if so, two threads can never be twice as fast as one."""
+    for path, means_on in (("intel_pstate/no_turbo", "0"), ("cpufreq/boost", "1")):
+        try:
+            return "on" if Path("/sys/devices/system/cpu", path).read_text().strip() == means_on else "off"
+        except OSError:
+            continue
+    return "not told by this system"
+
+
+def load() -> str:
+    """How busy the machine was already: the load average of the last minute."""
+    try:
+        return f"{os.getloadavg()[0]:.2f}"
+    except OSError:
+        return "unknown"

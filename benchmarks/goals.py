@@ -1,0 +1,63 @@
+"""What the codecs must reach and aim at, as data. A measurement is judged against its goal by the median."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["met aim", "met must", "missed", "not measured"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`sense` says on which side of `must` and `aim` the measured ratio has to be."""
+
+    key: str
+    text: str
+    sense: Literal["at least", "at most"]
+    must: float
+    aim: float | None = None
+
+    def verdict(self, measured: float | None) -> Verdict:
+        """What the measured ratio is worth; None is a goal that was not measured."""
+        if measured is None:
+            return "not measured"
+        if not self._reaches(measured, self.must):
+            return "missed"
+        return "met aim" if self.aim is not None and self._reaches(measured, self.aim) else "met must"
+
+    def _reaches(self, measured: float, bar: float) -> bool:
+        # Written so that a NaN reaches nothing.
+        return measured >= bar if self.sense == "at least" else measured <= bar
+
+
+GOALS = (
+    Goal("small-size-webp", "`small`, normalised float32 photographs: size, of lossless WebP's", "at most", 1.06, 0.97),
+    Goal("small-size-png", "`small`: size, of PNG's", "at most", 0.75),
+    Goal("small-size-torch", "`small`: how many times smaller than torch.save", "at least", 13),
+    Goal("small-speed-webp", "`small`: decoding speed, of WebP's", "at least", 2, 5),
+    Goal("balanced-size-png", "`balanced`: size, of PNG's", "at most", 0.80, 0.75),
+    Goal("balanced-speed-png", "`balanced`: decoding speed, of PNG's", "at least", 3.5, 6),
+    Goal("balanced-speed-zip", "`balanced`: decoding speed, of reading the zipped .pt", "at least", 6, 15),
+    Goal("fast-size-uint8", "`fast`: size, of the uint8 image's", "at most", 1.0),
+    Goal("fast-speed-balanced", "`fast`: decoding speed, of `balanced`'s", "at least", 2, 5),
+    Goal(
+        "raw-batch",
+        "raw uint8 to normalised float32, 64 at once, two threads: speed, of `copy_`'s",
+        "at least",
+        0.4,
+        0.8,
+    ),
+    Goal("batch-threads", "`balanced`, 64 at once: two threads' speed, of one thread's", "at least", 1.6, 1.95),
+    Goal("weights-float32-saved", "float32 weights, `small`: bytes saved, of what ZipNN saves", "at least", 1.0),
+    Goal("weights-float32-speed-1", "float32 weights: decoding speed, of ZipNN's, one thread", "at least", 0.8, 1.5),
+    Goal("weights-float32-speed-2", "float32 weights: decoding speed, of ZipNN's, two threads", "at least", 0.8, 1.5),
+    Goal("weights-bfloat16-saved", "bfloat16 weights, `small`: bytes saved, of what ZipNN saves", "at least", 1.0),
+    Goal("weights-bfloat16-speed-1", "bfloat16 weights: decoding speed, of ZipNN's, one thread", "at least", 0.8, 1.5),
+    Goal("weights-bfloat16-speed-2", "bfloat16 weights: decoding speed, of ZipNN's, two threads", "at least", 0.8, 1.5),
+    Goal("tokens-size", "int64 token ids of real text: how many times smaller", "at least", 4),
+    Goal("masks-size", "blob-like bool masks: how many times smaller", "at least", 8),
+    Goal("labels-size", "int64 labels of at most 100 classes: how many times smaller", "at least", 8),
+    Goal("random-size", "uniformly random data: size less 64 bytes, of its entropy", "at most", 1.03),
+    Goal("encode-speed", "encoding, `balanced`, one thread: speed, of writing the zipped .pt", "at least", 15, 60),
+)
+
+BY_KEY = {goal.key: goal for goal in GOALS}

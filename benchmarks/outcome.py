@@ -1,0 +1,85 @@
+"""What a part of the benchmark hands back: tables of figures to show, and measurements to judge. Both survive JSON.
+
+A cell of a table is text, a number, a `Spread` or nothing; its column says how numbers are written.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from benchmarks.harness import Spread
+from benchmarks.packages import PackageCache
+
+Kind = Literal["text", "bytes", "ms", "ratio", "percent", "rate"]
+Cell = str | int | float | Spread | None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long and how much to measure."""
+
+    quick: bool
+    cache: PackageCache
+    rounds: int
+    least_seconds: float
+    photographs: int
+    weights_limit: int | None
+
+    @classmethod
+    def choose(cls, cache: Path, *, quick: bool) -> Self:
+        """A full run, or a quick one that shows that everything works."""
+        if quick:
+            return cls(True, PackageCache(cache), 5, 0.02, 26, 1 << 21)
+        return cls(False, PackageCache(cache), 15, 0.1, 65, None)
+
+
+@dataclass
+class Table:
+    """`columns` are (heading, kind of number) pairs; every row has one cell a column."""
+
+    title: str
+    columns: list[tuple[str, Kind]]
+    rows: list[list[Cell]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *cells: Cell) -> None:
+        """Append one row."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"{len(cells)} cells for the {len(self.columns)} columns of '{self.title}'")
+        self.rows.append(list(cells))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dictionaries; a spread becomes a dictionary of its fields."""
+        return {
+            "title": self.title,
+            "columns": [list(column) for column in self.columns],
+            "rows": [[vars(cell) if isinstance(cell, Spread) else cell for cell in row] for row in self.rows],
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """A table as `to_json` wrote it."""
+        rows = [[Spread(**cell) if isinstance(cell, dict) else cell for cell in row] for row in data["rows"]]
+        return cls(data["title"], [(heading, kind) for heading, kind in data["columns"]], rows, list(data["notes"]))
+
+
+@dataclass
+class Outcome:
+    """Tables, measurements by the key of their goal, and for goals that could not be measured the reason."""
+
+    tables: list[Table] = field(default_factory=list)
+    measured: dict[str, Spread] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def absorb(self, other: "Outcome") -> None:
+        """Take over everything another part found."""
+        self.tables += other.tables
+        self.measured.update(other.measured)
+        self.reasons.update(other.reasons)
+
+    @classmethod
+    def unavailable(cls, title: str, keys: Iterable[str], reason: str) -> Self:
+        """A part that could not run: its place in the report says why."""
+        return cls([Table(title, [], notes=[f"Not measured: {reason}"])], {}, dict.fromkeys(keys, reason))

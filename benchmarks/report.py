@@ -1,0 +1,157 @@
+"""A result file as text: Markdown for `docs/benchmarks.md`, plain columns for the terminal. Nothing here measures.
+
+python -m benchmarks.report                 # write docs/benchmarks.md again from benchmarks/results/codecs.json
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.goals import BY_KEY, Goal
+from benchmarks.harness import Spread
+from benchmarks.outcome import Cell, Kind, Table
+
+METHOD = """\
+* **Ratios, taken in turns.** Contenders run A B C A B C ...; a ratio is taken inside each round, and the median over
+  the rounds is what counts. Figures in brackets are the lower and upper quartile. A turn repeats its pass over the data
+  until it is long against the clock.
+* **Equality first.** Before anything is timed, every decoder's result is compared with the source bit for bit.
+* **Page faults.** Photographs are decoded into memory that was written before, wherever the contender's API lets it be
+  given; the reading of .pt files and ZipNN allocate for themselves. Against ZipNN both sides allocate; our figure for
+  memory used before stands beside it.
+* **Caches.** A pass goes over all photographs, each into an output of its own, never over one again and again: in a
+  full run 39 MB of floats are written between two visits to the same memory.
+* **Turbo.** One thread may find its core clocked higher than two do. So the table of two threads shows what two
+  independent threads of plain arithmetic gain in the same rounds: that is the machine's own ceiling.
+* **Threads.** All decoding is with one thread unless a row says two; OpenCV and torch are told the same number.
+* **Rivals at their best.** WebP and PNG are read by the faster of OpenCV and Pillow, and what follows is the fastest
+  bit-exact conversion found on this machine. Everything is in memory: no contender touches a disk.
+* **Verdicts** are by the median: *met aim*, *met must*, or *missed*."""
+
+
+def to_markdown(result: dict[str, Any]) -> str:
+    """The whole page."""
+    lines = ["# Benchmarks of the codecs", ""]
+    lines += ["*Written by the benchmark from its result file; not edited by hand.* Made by:", ""]
+    lines += ["```sh", result["command"], "```", ""]
+    if result["quick"]:
+        lines += ["**A quick run: few samples and few rounds. Good for a look, not for a claim.**", ""]
+    lines += ["## Goals", "", *markdown_rows(*goal_rows(result)), ""]
+    reasons = reason_lines(result)
+    lines += [*(f"* {line}" for line in reasons), ""] if reasons else []
+    for table in map(Table.from_json, result["tables"]):
+        lines += [f"## {table.title}", ""]
+        if table.rows:
+            headings, rows = table_rows(table)
+            lines += [*markdown_rows(headings, rows), ""]
+        lines += [*(f"* {note}" for note in table.notes), ""] if table.notes else []
+    lines += ["## How it was measured", "", METHOD, ""]
+    length = f"Rounds: {result['rounds']}. Duration: {result['minutes']:.1f} minutes."
+    lines += ["## Machine and versions", "", length, ""]
+    lines += markdown_rows(["what", "value"], [[name, value] for name, value in result["environment"].items()])
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(result: dict[str, Any]) -> str:
+    """The same tables in plain columns."""
+    lines: list[str] = []
+    for table in map(Table.from_json, result["tables"]):
+        lines += ["", table.title]
+        if table.rows:
+            lines += plain_rows(*table_rows(table))
+        lines += [f"  - {note}" for note in table.notes]
+    lines += ["", "Goals", *plain_rows(*goal_rows(result))]
+    lines += [f"  - {line}" for line in reason_lines(result)]
+    return "\n".join(lines)
+
+
+def goal_rows(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The goals with what was measured: headings and rows of text."""
+    rows = []
+    for entry in result["goals"]:
+        goal = BY_KEY[entry["key"]]
+        spread = Spread(**entry["measured"]) if entry["measured"] else None
+        rows.append([goal.text, bar(goal, goal.must), bar(goal, goal.aim), written(spread, "ratio"), entry["verdict"]])
+    return ["what", "must", "aim", "measured", "verdict"], rows
+
+
+def reason_lines(result: dict[str, Any]) -> list[str]:
+    """Why goals were not measured, each reason once."""
+    keys: dict[str, list[str]] = {}
+    for entry in result["goals"]:
+        if entry["reason"]:
+            keys.setdefault(entry["reason"], []).append(entry["key"])
+    return [f"Not measured ({', '.join(names)}): {reason}" for reason, names in keys.items()]
+
+
+def bar(goal: Goal, value: float | None) -> str:
+    """A must or an aim, such as `>= 2x`."""
+    if value is None:
+        return ""
+    return f"{'>=' if goal.sense == 'at least' else '<='} {value:g}x"
+
+
+def table_rows(table: Table) -> tuple[list[str], list[list[str]]]:
+    """A table of figures as headings and rows of text."""
+    kinds = [kind for _, kind in table.columns]
+    return [heading for heading, _ in table.columns], [
+        [written(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows
+    ]
+
+
+def written(cell: Cell, kind: Kind) -> str:
+    """One cell as text; a spread shows its quartiles when it has any width."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, Spread):
+        if cell.count == 1:
+            return number(cell.median, kind)
+        return f"{number(cell.median, kind)} [{number(cell.low, kind)}, {number(cell.high, kind)}]"
+    return number(cell, kind)
+
+
+def number(value: float, kind: Kind) -> str:
+    """A number as its column wants it written."""
+    match kind:
+        case "bytes":
+            return f"{value:,.0f}"
+        case "ms":  # held in seconds
+            return f"{value * 1e3:.3f}"
+        case "percent":  # held as a share
+            return f"{value:.2%}"
+        case "rate":  # held in bytes a second
+            return f"{value / 1e6:,.0f}"
+        case "ratio":
+            return f"{value:.3f}" if abs(value) < 2 else f"{value:.2f}"
+        case "text":
+            return f"{value}"
+
+
+def markdown_rows(headings: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    return [
+        "| " + " | ".join(headings) + " |",
+        "|" + " --- |" * len(headings),
+        *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows),
+    ]
+
+
+def plain_rows(headings: list[str], rows: list[list[str]]) -> list[str]:
+    """Lines of columns padded to one width, under a rule."""
+    rows = [[cell.replace("`", "") for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+    ruled = [headings, ["-" * width for width in widths], *rows]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in ruled)
+    return ["  " + "  ".join(cells).rstrip() for cells in padded]
+
+
+def write_page(result_file: Path, page: Path) -> None:
+    """Write the page that belongs to a result file."""
+    page.write_text(to_markdown(json.loads(result_file.read_text())))
+
+
+if __name__ == "__main__":
+    root = Path(__file__).resolve().parent.parent
+    write_page(root / "benchmarks" / "results" / "codecs.json", root / "docs" / "benchmarks.md")

@@ -1,0 +1,190 @@
+/* Decoding for Python: a batch in one call with the GIL released, and looking at a header. */
+#include "module.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { OUT_SIZE = 200 }; /* beside the reasons of cw.h: the caller's array has another size */
+
+typedef struct {
+    cw_decode_job *jobs;
+    Py_buffer *frames, *outs;
+    Py_ssize_t n;
+    const cw_plan_list *plans;
+    const cw_normalize *normalize;
+    u64 limit;
+    cw_err *errors;          /* [n] */
+    atomic_flag *failed;     /* [n] */
+} batch;
+
+static void prepare_one(void *ctx, u64 i)
+{
+    batch *b = ctx;
+    cw_decode_job *j = &b->jobs[i];
+    cw_err *e = &b->errors[i];
+    j->limit = b->limit;
+    j->out = b->outs[i].buf;
+    if (cw_decode_prepare(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->plan, (size_t)b->plans->n, b->normalize, e)) return;
+    u64 bytes = j->frame.elements * j->finish.out_size;
+    if (bytes != (u64)b->outs[i].len) {
+        cw_fail(e, OUT_SIZE, "out", (u64)b->outs[i].len, bytes, 0);
+        return;
+    }
+    cw_decode_fill(j, e);
+}
+
+static void decode_unit(void *ctx, u64 unit)
+{
+    batch *b = ctx;
+    Py_ssize_t lo = 0, hi = b->n - 1;
+    while (lo < hi) { /* the last job whose first unit is not after this one */
+        Py_ssize_t mid = (lo + hi + 1) / 2;
+        if (b->jobs[mid].first_unit <= unit) lo = mid;
+        else hi = mid - 1;
+    }
+    cw_decode_job *j = &b->jobs[lo];
+    cw_err e = {0};
+    cw_scratch *s = cw_scratch_borrow();
+    if (!s) cw_fail(&e, CW_NOMEM, "memory", 0, 0, 0);
+    else cw_decode_block(j, unit - j->first_unit, s, &e);
+    if (e.reason && !atomic_flag_test_and_set(&b->failed[lo])) b->errors[lo] = e;
+    if (s) cw_scratch_return(s);
+}
+
+static int read_normalize(PyObject *obj, cw_normalize *to, void **memory)
+{
+    Py_buffer lut, b, d;
+    int axis, size;
+    float a;
+    if (!PyArg_ParseTuple(obj, "y*iify*y*", &lut, &axis, &size, &a, &b, &d)) return -1;
+    u32 palettes = (u32)(b.len / 4);
+    int ok = palettes >= 1 && b.len == d.len && axis >= 0 && (size == 2 || size == 4) && lut.len == (Py_ssize_t)palettes * 256 * size;
+    memset(to, 0, sizeof *to);
+    u8 *m = ok ? calloc(1, (size_t)lut.len + (2 + 3 * (size_t)palettes) * sizeof(float)) : NULL;
+    if (m) {
+        memcpy(m, lut.buf, (size_t)lut.len);
+        to->axis = axis;
+        to->palettes = palettes;
+        to->finish = (cw_finish){.kind = CW_FINISH_LUT, .out_size = (u8)size, .code_size = 1, .lut = m, .lut_entries = 256, .palettes = palettes, .inner = 1,
+                                 .affine_terms = (float *)(m + lut.len)};
+        cw_finish_try_affine(&to->finish, a, b.buf, d.buf);
+        *memory = m;
+    } else if (ok) {
+        PyErr_NoMemory();
+    } else {
+        PyErr_SetString(PyExc_ValueError, "normalize: tables of another size than expected");
+    }
+    PyBuffer_Release(&lut);
+    PyBuffer_Release(&b);
+    PyBuffer_Release(&d);
+    return m ? 0 : -1;
+}
+
+/* decode_batch(frames, outs, plans, normalize, threads, limit) -> None or an error tuple */
+PyObject *cw_py_decode_batch(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *frames, *outs, *plan_tuple, *normalize_arg, *result = NULL;
+    int threads;
+    unsigned long long limit;
+    if (!PyArg_ParseTuple(args, "O!O!O!OiK", &PyTuple_Type, &frames, &PyTuple_Type, &outs, &PyTuple_Type, &plan_tuple, &normalize_arg, &threads, &limit))
+        return NULL;
+    Py_ssize_t n = PyTuple_Size(frames), held_frames = 0, held_outs = 0;
+    if (PyTuple_Size(outs) != n) {
+        PyErr_SetString(PyExc_ValueError, "as many outs as frames are needed");
+        return NULL;
+    }
+    cw_plan_list plans;
+    cw_normalize normalize;
+    void *normalize_memory = NULL;
+    batch b = {.n = n, .plans = &plans, .limit = limit};
+    size_t room = (size_t)n + 1;
+    b.jobs = calloc(room, sizeof *b.jobs);
+    b.frames = calloc(room, sizeof *b.frames);
+    b.outs = calloc(room, sizeof *b.outs);
+    b.errors = calloc(room, sizeof *b.errors);
+    b.failed = calloc(room, sizeof *b.failed);
+    if (cw_plans_read(&plans, plan_tuple, &result)) goto done;
+    if (!b.jobs || !b.frames || !b.outs || !b.errors || !b.failed) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (normalize_arg != Py_None) {
+        if (read_normalize(normalize_arg, &normalize, &normalize_memory)) goto done;
+        b.normalize = &normalize;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (PyObject_GetBuffer(PyTuple_GetItem(frames, i), &b.frames[i], PyBUF_SIMPLE)) goto done;
+        held_frames++;
+        if (PyObject_GetBuffer(PyTuple_GetItem(outs, i), &b.outs[i], PyBUF_WRITABLE)) goto done;
+        held_outs++;
+        atomic_flag_clear(&b.failed[i]);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    cw_parallel((u64)n, threads, prepare_one, &b);
+    u64 units = 0;
+    int good = 1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        b.jobs[i].first_unit = units;
+        units += b.jobs[i].frame.blocks;
+        good &= !b.errors[i].reason;
+    }
+    if (good) cw_parallel(units, threads, decode_unit, &b);
+    Py_END_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < n && !result; i++)
+        if (b.errors[i].reason) {
+            result = cw_error_tuple(i, &b.errors[i]);
+            if (!result) goto done;
+        }
+    if (!result) {
+        Py_INCREF(Py_None);
+        result = Py_None;
+    }
+done:
+    for (Py_ssize_t i = 0; i < held_frames; i++) PyBuffer_Release(&b.frames[i]);
+    for (Py_ssize_t i = 0; i < held_outs; i++) PyBuffer_Release(&b.outs[i]);
+    for (Py_ssize_t i = 0; b.jobs && i < n; i++) cw_decode_free(&b.jobs[i]);
+    cw_plans_release(&plans);
+    free(normalize_memory);
+    free(b.jobs);
+    free(b.frames);
+    free(b.outs);
+    free(b.errors);
+    free(b.failed);
+    return result;
+}
+
+/* parse(frame) -> a dict of header fields, or an error tuple */
+PyObject *cw_py_parse(PyObject *self, PyObject *args)
+{
+    (void)self;
+    Py_buffer view;
+    if (!PyArg_ParseTuple(args, "y*", &view)) return NULL;
+    cw_frame *f = malloc(sizeof *f);
+    cw_err e = {0};
+    PyObject *result = NULL;
+    if (!f) {
+        PyErr_NoMemory();
+    } else if (cw_frame_parse(f, view.buf, (u64)view.len, &e)) {
+        result = cw_error_tuple(0, &e);
+    } else {
+        PyObject *dims = PyTuple_New(f->rank);
+        for (unsigned i = 0; dims && i < f->rank; i++) PyTuple_SetItem(dims, i, PyLong_FromUnsignedLongLong(f->dims[i]));
+        /* what the first block's planes went through; not covered by the header's checksum, so for show only */
+        u64 shown = f->blocks && f->coder == CW_CODED ? CW_MIN(f->size - f->header_size, (u64)8) : 0;
+        PyObject *plan = f->has_plan ? PyLong_FromUnsignedLongLong(f->plan_hash) : (Py_INCREF(Py_None), Py_None);
+        if (dims && plan)
+            result = Py_BuildValue(
+                "{s(ii)si sO sK sO si sL si si s(iiiii) si s(ii) sK si si s(iii) sK sK sK sy#}", "version", f->major, f->minor, "dtype", f->dtype,
+                "shape", dims, "nbytes", (unsigned long long)f->nbytes, "plan_hash", plan, "value", f->value, "minimum", (long long)f->minimum,
+                "bits", f->bits, "shift", f->shift, "palette", f->palette.bits, f->palette.axis, f->palette.source, (int)f->palette.palettes,
+                (int)f->palette.count, "predict", f->predict, "image", f->image.geometry, f->image.color, "lag", (unsigned long long)f->lag,
+                "planes", f->planes, "coder", f->coder, "entropy", f->entropy, f->tile_h, f->tile_w, "block", (unsigned long long)f->block,
+                "blocks", (unsigned long long)f->blocks, "header_size", (unsigned long long)f->header_size, "modes", (const char *)f->data + f->header_size, (Py_ssize_t)shown);
+        Py_XDECREF(dims);
+        Py_XDECREF(plan);
+    }
+    free(f);
+    PyBuffer_Release(&view);
+    return result;
+}
