@@ -74,11 +74,11 @@ def fit(palettes: Sequence[npt.NDArray[np.generic]], dtype: DType) -> Formula | 
     """A formula that gives every value of every palette (each sorted, in the carrier dtype), or None."""
     if any(len(values) < 3 or len(values) > 256 for values in palettes):
         return None
-    widened = [_widen(values, dtype) for values in palettes]
-    if not all(np.isfinite(values).all() for values in widened):
-        return None
     work = "float64" if dtype.name == "float64" else "float32"
-    with np.errstate(all="ignore"):  # guesses may overflow; they fail the comparison then
+    with np.errstate(all="ignore"):  # signalling NaNs, guesses that overflow: they fail the comparison
+        widened = [_widen(values, dtype) for values in palettes]
+        if not all(np.isfinite(values).all() for values in widened):
+            return None
         for shape in _SHAPES:
             fitted = []
             for values, wide in zip(palettes, widened, strict=True):

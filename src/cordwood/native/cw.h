@@ -91,6 +91,7 @@ CW_API int cw_fast_cpu(void);  /* x86-64 with AVX2, BMI2, FMA: chosen once */
 
 CW_API u32 cw_crc32c(const void *data, size_t n);
 CW_API void cw_crc32c_init(void);
+CW_API void cw_log2_init(void);
 
 /* ---- dtypes ---------------------------------------------------------------------------------------------------------- */
 
@@ -228,6 +229,8 @@ enum { CW_FINISH_COPY = 0, CW_FINISH_NARROW = 1, CW_FINISH_LUT = 2 };
 CW_API int cw_finish_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 step, u8 *out, cw_err *e);
 /* The finish of a frame. `lut_memory` receives what must be freed; it is not larger than `limit`. */
 CW_API int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 limit, void **lut_memory, cw_err *e);
+/* With an affine finish: codes of n values of one palette; 0 when a value is not in it. */
+CW_API int cw_affine_codes(const cw_finish *f, u32 palette, const u8 *from, u64 n, u8 *codes);
 CW_API int cw_finish_try_affine(cw_finish *fin, float a, const float *b, const float *d);
 
 /* ---- decoding ------------------------------------------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@ CW_API void cw_decode_tables_build(void *to, const cw_table *t, u32 n, int coder
 CW_API void cw_ans_spread(const cw_table *t, unsigned log, u8 *symbols /* [1 << log] */);
 CW_API void cw_huff_codes(const cw_table *t, u16 *codes /* [256], bit-reversed */);
 CW_API u32 cw_table_symbol_cost(const cw_table *t, unsigned symbol, int coder, unsigned log); /* 1/16 bits; large if it cannot */
-CW_API u32 cw_log2_16(u32 x); /* 16 * log2(x), rounded down, by integers alone: the same on every machine */
+CW_API u32 cw_log2_16(u32 x); /* 16 * log2(x), about, by integers alone: the same on every machine */
 
 /* A plane of bytes as a matrix inside a larger memory. */
 typedef struct { u8 *data; u64 rows, cols, stride; } cw_plane;

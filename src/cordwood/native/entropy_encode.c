@@ -266,7 +266,7 @@ int cw_entropy_encode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
         if (!own) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         memcpy(own, t.map, t.tiles);
         costs_from_tables(costs, plan->table, (int)plan->tables, coder, plan->log);
-        cw_tiles_assign(&t, costs, (int)plan->tables);
+        cw_tiles_assign(&t, costs, (int)plan->tables, 1);
         u64 planned = plan->tables > 1 ? t.tiles * 16 * 5 / 2 : 0;
         for (u32 i = 0; i < plan->tables; i++) {
             memset(whole, 0, sizeof whole);

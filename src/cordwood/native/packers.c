@@ -37,7 +37,8 @@ int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const u8 *dictionary
     ZSTD_DCtx *ctx = pthread_getspecific(unpacking_key);
     if (!ctx) pthread_setspecific(unpacking_key, ctx = ZSTD_createDCtx());
     if (!ctx) return 0;
-    if (ZSTD_findFrameCompressedSize(from, n) != n) return 0; /* one frame, nothing after it */
+    /* one frame of today's kind (the library may know older ones), nothing after it */
+    if (n < 4 || cw_load32(from) != 0xFD2FB528u || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
     size_t got = ZSTD_decompress_usingDict(ctx, to, size, from, n, dictionary, dictionary_size);
     return !ZSTD_isError(got) && got == size;
 }

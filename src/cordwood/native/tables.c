@@ -270,16 +270,25 @@ void cw_decode_tables_build(void *to, const cw_table *t, u32 n, int coder, unsig
 
 /* ---- what a symbol costs -------------------------------------------------------------------------------------------------------- */
 
+static u8 fractions[256]; /* 16 * log2(1 + i / 256) */
+
+void cw_log2_init(void)
+{
+    for (u32 i = 0; i < 256; i++) {
+        u64 m = (u64)(256 + i) << 23; /* 1.31 fixed point, in [1, 2) */
+        fractions[i] = 0;
+        for (int bit = 0; bit < 4; bit++) { /* squaring doubles the logarithm: its whole part is the next bit */
+            m = m * m >> 31;
+            fractions[i] = (u8)(fractions[i] << 1 | m >> 32);
+            m >>= m >> 32;
+        }
+    }
+}
+
 u32 cw_log2_16(u32 x)
 {
-    u32 whole = 31 - (u32)__builtin_clz(x), fraction = 0;
-    u64 m = (u64)x << (31 - whole); /* 1.31 fixed point, in [1, 2) */
-    for (int i = 0; i < 4; i++) {
-        m = m * m >> 31;
-        fraction <<= 1;
-        if (m >> 32) m >>= 1, fraction |= 1;
-    }
-    return whole << 4 | fraction;
+    u32 whole = 31 - (u32)__builtin_clz(x);
+    return whole << 4 | fractions[(u64)x << (31 - whole) >> 23 & 255];
 }
 
 u32 cw_table_symbol_cost(const cw_table *t, unsigned symbol, int coder, unsigned log)

@@ -22,7 +22,7 @@ void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned
 
 /* Every tile takes the table that is cheapest for it. A tile is summed in runs short enough for 16 bits. */
 #define ASSIGN_BODY                                                                              \
-    for (u64 tile = 0; tile < t->tiles; tile++) {                                                \
+    for (u64 tile = 0; tile < t->tiles; tile += every) {                                         \
         u32 total[CW_OWN_TABLES] = {0};                                                            \
         for (u64 i = t->start[tile], last = t->start[tile + 1]; i < last;) {                     \
             cw_cost_row sum = {0}, other = {0};                                                     \
@@ -38,20 +38,20 @@ void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned
         t->map[tile] = (u8)best;                                                                 \
     }
 
-static void assign_any(cw_tiled *t, const cw_cost_row *costs, int tables) { ASSIGN_BODY }
+static void assign_any(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every) { ASSIGN_BODY }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void assign_avx2(cw_tiled *t, const cw_cost_row *costs, int tables) { ASSIGN_BODY }
+__attribute__((target("avx2"))) static void assign_avx2(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every) { ASSIGN_BODY }
 #endif
 
-void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables)
+void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every)
 {
 #if defined(__x86_64__)
     if (cw_fast_cpu()) {
-        assign_avx2(t, costs, tables);
+        assign_avx2(t, costs, tables, every);
         return;
     }
 #endif
-    assign_any(t, costs, tables);
+    assign_any(t, costs, tables, every);
 }
 
 /* Costs from counts, with a little weight for symbols that a cluster has not met. */
@@ -68,12 +68,12 @@ static void costs_from_counts(cw_cost_row *costs, u32 (*counts)[256], int n)
     }
 }
 
-void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int n)
+void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int n, u64 every)
 {
     u32 second[CW_OWN_TABLES][256]; /* two of each, so that equal neighbours do not wait for each other */
     memset(counts, 0, (size_t)n * sizeof *counts);
     memset(second, 0, (size_t)n * sizeof *second);
-    for (u64 tile = 0; tile < t->tiles; tile++) {
+    for (u64 tile = 0; tile < t->tiles; tile += every) {
         u32 *even = counts[t->map[tile]], *odd = second[t->map[tile]];
         u64 i = t->start[tile], end = t->start[tile + 1];
         for (; i + 2 <= end; i += 2) even[t->symbols[i]]++, odd[t->symbols[i + 1]]++;
@@ -108,17 +108,19 @@ static void guess(cw_tiled *t, int tables)
 int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw_cost_row *costs)
 {
     guess(t, tables);
+    /* a part of the tiles says enough about the clusters; at last every tile chooses */
+    u64 part = t->tiles >= 512 ? 4 : 1;
     for (int round = 0; round < rounds; round++) {
-        cw_tiles_count(t, counts, tables);
+        cw_tiles_count(t, counts, tables, part);
         costs_from_counts(costs, counts, tables);
-        cw_tiles_assign(t, costs, tables);
+        cw_tiles_assign(t, costs, tables, round < rounds - 1 ? part : 1);
     }
     u8 number[CW_OWN_TABLES], used[CW_OWN_TABLES] = {0};
     int n = 0;
     for (u64 tile = 0; tile < t->tiles; tile++) used[t->map[tile]] = 1;
     for (int k = 0; k < tables; k++) number[k] = (u8)(used[k] ? n++ : 0);
     for (u64 tile = 0; tile < t->tiles; tile++) t->map[tile] = number[t->map[tile]];
-    cw_tiles_count(t, counts, n);
+    cw_tiles_count(t, counts, n, 1);
     return n;
 }
 

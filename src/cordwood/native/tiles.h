@@ -18,8 +18,9 @@ typedef struct {
 typedef u16 cw_cost_row __attribute__((vector_size(2 * CW_OWN_TABLES)));
 
 CW_API void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned tile_h, unsigned tile_w);
-CW_API void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int tables);  /* of every table's tiles */
-CW_API void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables); /* every tile takes the cheapest table */
+/* Of every `every`-th tile: symbols of each table's tiles are counted; the tile takes its cheapest table. */
+CW_API void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int tables, u64 every);
+CW_API void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every);
 /* k-means with coding cost as the distance. Leaves counts of the clusters that are used, numbered without gaps; returns how many. */
 CW_API int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw_cost_row *costs);
 CW_API int cw_tables_worth(u64 symbols, u64 tiles, u32 max_tables);

@@ -117,6 +117,13 @@ static void narrow_run(const cw_frame *f, const u8 *from, u64 n, u64 jump, u8 *c
     }
 }
 
+/* Codes of one palette: by computing where a formula is known, else by looking up. */
+static int palette_run(const cw_encoding *c, const u8 *from, u64 n, u64 step, u32 palette, unsigned bits, u8 *codes, cw_err *e)
+{
+    if (c->fin.affine && step == 1 && cw_affine_codes(&c->fin, palette, from, n, codes)) return CW_OK;
+    return cw_inverse_run(&c->inverse, from, n, step, palette, bits, codes, e);
+}
+
 int cw_values_codes(const cw_encoding *c, u64 first, u64 n, u64 step, u8 *codes, cw_err *e)
 {
     const cw_frame *f = &c->f;
@@ -132,12 +139,12 @@ int cw_values_codes(const cw_encoding *c, u64 first, u64 n, u64 step, u8 *codes,
         narrow_run(f, from, n, jump, codes);
     } else {
         const cw_palette *p = &f->palette;
-        if (p->palettes == 1) return cw_inverse_run(&c->inverse, from, n, step, 0, p->bits, codes, e);
+        if (p->palettes == 1) return palette_run(c, from, n, step, 0, p->bits, codes, e);
         if (step % ((u64)p->palettes * p->inner) == 0)
-            return cw_inverse_run(&c->inverse, from, n, step, (u32)(first / p->inner % p->palettes), p->bits, codes, e);
+            return palette_run(c, from, n, step, (u32)(first / p->inner % p->palettes), p->bits, codes, e);
         for (u64 i = 0; i < n;) {
             u64 at = first + i * step, stretch = CW_MIN((p->inner - at % p->inner + step - 1) / step, n - i);
-            rc = cw_inverse_run(&c->inverse, from + i * jump, stretch, step, (u32)(at / p->inner % p->palettes), p->bits,
+            rc = palette_run(c, from + i * jump, stretch, step, (u32)(at / p->inner % p->palettes), p->bits,
                                 codes + i * (p->bits / 8), e);
             if (rc) return rc;
             i += stretch;
