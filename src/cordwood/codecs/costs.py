@@ -38,9 +38,9 @@ def cost(stages: Sequence[Stage], code_share: float) -> float:
             case Entropy(coder="huffman"):
                 total += 0.6 * code_share
             case Entropy():
-                total += 1.3 * code_share
-            case Zstd():
-                total += 1.0 * code_share
+                total += 1.2 * code_share
+            case Zstd(level=level):
+                total += (1.2 if level < 10 else 2.0) * code_share  # the slow levels cost the writer, not the reader
             case Lz4():
                 total += 0.4 * code_share
             case Raw():

@@ -40,4 +40,4 @@ class Entropy(Stage):
     def settings(self) -> dict[str, int]:
         side = self.tile.bit_length() - 1
         shape = {"tile_h": side, "tile_w": side, "max_tables": self.max_tables, "saving": int(self.saving * 256)}
-        return {"coder": 1, "mode": 6 if self.or_zstd else 2, "entropy": CODERS[self.coder], "level": 19, **shape}
+        return {"coder": 1, "mode": 6 if self.or_zstd else 2, "entropy": CODERS[self.coder], "level": 12, **shape}

@@ -1,6 +1,7 @@
 """Arrays to frames and back."""
 
 import os
+import struct
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cordwood.codecs.chooser import plan
-from cordwood.codecs.dtypes import BY_CODE, Array, BytesLike, DType, dtype_of, plain
+from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import Plan, fallback
@@ -18,7 +19,7 @@ from cordwood.codecs.refusal import raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
 
-_PALETTE_MISS = 101
+_PALETTE_MISS, _OUT_SHAPE, _OUT_DTYPE = 101, 200, 201  # the native module's own numbers, beside the format's reasons
 
 
 @cache
@@ -221,7 +222,7 @@ def decode_into(
         batch = np.empty((64, 3, 224, 224), np.float32)
         codecs.decode_into(frames, list(batch))
 
-    The arrays must have the frames' sizes and be C-contiguous, as rows of a batch are; their dtype must be the
+    The arrays must have the frames' shapes and be C-contiguous, as rows of a batch are; their dtype must be the
     frame's, or its bits. ``threads``: default all cores of this process.
     """
     if len(frames) != len(outs):
@@ -238,15 +239,34 @@ def decode_into(
         finish = normalize.native(normalize.output(outs[0].dtype))
     answer = _native.decode_batch(
         tuple(frames),
-        tuple(_bytes_of(out) for out in outs),
+        tuple(out if out.dtype.isbuiltin == 1 else out.view(f"u{out.itemsize}") for out in outs),
+        struct.pack(f"{len(outs)}I", *[_ANY if finish else _accepted(out.dtype) for out in outs]),
         tuple(pair for one in given for pair in one.assets.native),
         finish,
         default_threads() if threads is None else max(1, threads),
         physical_memory() if limit is None else limit,
     )
+    if answer is not None and answer[1] in (_OUT_SHAPE, _OUT_DTYPE):
+        _refuse_out(answer[0], frames[answer[0]], outs[answer[0]])
     raise_if_refused(answer, item=0 if len(frames) > 1 else None)
 
 
-def _bytes_of(out: Array) -> BytesLike:
-    # bool, complex and the ml_dtypes kinds export buffers too, but not all of them by every protocol: bytes always do
-    return out.reshape(-1).view(np.uint8) if out.size else np.empty(0, np.uint8)
+_ANY = (1 << len(BY_CODE)) - 1
+
+
+@cache
+def _accepted(dtype: "np.dtype[np.generic]") -> int:
+    """The dtypes whose items an array of this one may take, a bit each: itself; unsigned integers take any bits."""
+    return sum(
+        1 << kind.code
+        for kind in BY_CODE
+        if kind.name == dtype.name or (kind.itemsize == dtype.itemsize and (dtype.kind == "u" or kind.numpy == dtype))
+    )
+
+
+def _refuse_out(item: int, frame: BytesLike, out: Array) -> None:
+    info = frame_info(frame)
+    raise UsageError(
+        f"out {item} is {out.dtype} of shape {out.shape}, but the frame holds {info.dtype} of shape {info.shape}: "
+        f"decode into np.empty({info.shape}, {DTYPES[info.dtype].carrier!r})"
+    )

@@ -10,6 +10,7 @@ ErrorTuple = tuple[int, int, str, int, int, int, int]
 def decode_batch(
     frames: tuple[Buffer, ...],
     outs: tuple[Buffer, ...],
+    accepted: bytes,
     plans: tuple[tuple[int, bytes], ...],
     normalize: tuple[bytes, int, int, float, bytes, bytes] | None,
     threads: int,

@@ -90,7 +90,7 @@ static PyObject *fast_cpu(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"decode_batch", cw_py_decode_batch, METH_VARARGS, "decode_batch(frames, outs, plans, normalize, threads, limit) -> None | error tuple"},
+    {"decode_batch", cw_py_decode_batch, METH_VARARGS, "decode_batch(frames, outs, accepted, plans, normalize, threads, limit) -> None | error tuple"},
     {"parse", cw_py_parse, METH_VARARGS, "parse(frame) -> dict of header fields | error tuple"},
     {"encode", cw_py_encode, METH_VARARGS, "encode(data, shape, settings, formula, plans, threads) -> bytes | error tuple"},
     {"learn_tables", cw_py_learn_tables, METH_VARARGS, "learn_tables(samples, coder, max_tables) -> bytes | error tuple"},

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { OUT_SIZE = 200 }; /* beside the reasons of cw.h: the caller's array has another size */
+enum { OUT_SHAPE = 200, OUT_DTYPE = 201 }; /* beside the reasons of cw.h: the caller's array does not fit */
 
 typedef struct {
     cw_decode_job *jobs;
@@ -12,10 +12,20 @@ typedef struct {
     Py_ssize_t n;
     const cw_plan_list *plans;
     const cw_normalize *normalize;
+    const u32 *accepted;     /* [n]: dtypes that may go into the array, a bit each */
     u64 limit;
     cw_err *errors;          /* [n] */
     atomic_flag *failed;     /* [n] */
 } batch;
+
+static int fits(const Py_buffer *out, const cw_decode_job *j)
+{
+    const cw_frame *f = &j->frame;
+    if (out->ndim != f->rank || (u64)out->len != f->elements * j->finish.out_size) return 0;
+    for (int i = 0; i < out->ndim; i++)
+        if ((u64)out->shape[i] != f->dims[i]) return 0;
+    return 1;
+}
 
 static void prepare_one(void *ctx, u64 i)
 {
@@ -25,9 +35,12 @@ static void prepare_one(void *ctx, u64 i)
     j->limit = b->limit;
     j->out = b->outs[i].buf;
     if (cw_decode_prepare(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->plan, (size_t)b->plans->n, b->normalize, e)) return;
-    u64 bytes = j->frame.elements * j->finish.out_size;
-    if (bytes != (u64)b->outs[i].len) {
-        cw_fail(e, OUT_SIZE, "out", (u64)b->outs[i].len, bytes, 0);
+    if (!fits(&b->outs[i], j)) {
+        cw_fail(e, OUT_SHAPE, "out", (u64)b->outs[i].len, j->frame.elements * j->finish.out_size, 0);
+        return;
+    }
+    if (!(b->accepted[i] >> j->frame.dtype & 1)) {
+        cw_fail(e, OUT_DTYPE, "out", j->frame.dtype, b->accepted[i], 0);
         return;
     }
     cw_decode_fill(j, e);
@@ -80,24 +93,26 @@ static int read_normalize(PyObject *obj, cw_normalize *to, void **memory)
     return m ? 0 : -1;
 }
 
-/* decode_batch(frames, outs, plans, normalize, threads, limit) -> None or an error tuple */
+/* decode_batch(frames, outs, accepted, plans, normalize, threads, limit) -> None or an error tuple */
 PyObject *cw_py_decode_batch(PyObject *self, PyObject *args)
 {
     (void)self;
     PyObject *frames, *outs, *plan_tuple, *normalize_arg, *result = NULL;
     int threads;
     unsigned long long limit;
-    if (!PyArg_ParseTuple(args, "O!O!O!OiK", &PyTuple_Type, &frames, &PyTuple_Type, &outs, &PyTuple_Type, &plan_tuple, &normalize_arg, &threads, &limit))
+    const char *accepted;
+    Py_ssize_t n_accepted;
+    if (!PyArg_ParseTuple(args, "O!O!y#O!OiK", &PyTuple_Type, &frames, &PyTuple_Type, &outs, &accepted, &n_accepted, &PyTuple_Type, &plan_tuple, &normalize_arg, &threads, &limit))
         return NULL;
     Py_ssize_t n = PyTuple_Size(frames), held_frames = 0, held_outs = 0;
-    if (PyTuple_Size(outs) != n) {
+    if (PyTuple_Size(outs) != n || n_accepted != n * 4) {
         PyErr_SetString(PyExc_ValueError, "as many outs as frames are needed");
         return NULL;
     }
     cw_plan_list plans;
     cw_normalize normalize;
     void *normalize_memory = NULL;
-    batch b = {.n = n, .plans = &plans, .limit = limit};
+    batch b = {.n = n, .plans = &plans, .limit = limit, .accepted = (const u32 *)accepted};
     size_t room = (size_t)n + 1;
     b.jobs = calloc(room, sizeof *b.jobs);
     b.frames = calloc(room, sizeof *b.frames);
@@ -116,7 +131,7 @@ PyObject *cw_py_decode_batch(PyObject *self, PyObject *args)
     for (Py_ssize_t i = 0; i < n; i++) {
         if (PyObject_GetBuffer(PyTuple_GetItem(frames, i), &b.frames[i], PyBUF_SIMPLE)) goto done;
         held_frames++;
-        if (PyObject_GetBuffer(PyTuple_GetItem(outs, i), &b.outs[i], PyBUF_WRITABLE)) goto done;
+        if (PyObject_GetBuffer(PyTuple_GetItem(outs, i), &b.outs[i], PyBUF_WRITABLE | PyBUF_ND)) goto done;
         held_outs++;
         atomic_flag_clear(&b.failed[i]);
     }
