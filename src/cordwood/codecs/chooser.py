@@ -184,10 +184,10 @@ def _layouts(samples: Sequence[Array], dtype: DType, value: tuple[Stage, ...]) -
     if palette:
         layouts += [(*value, *apart), (Planes(rotated=True),)]
     elif dtype.kind in ("bool", "integer"):
-        layouts += [
-            (Narrow(pack_bits=False, align_top=width > 1), *apart),
-            (Narrow(pack_bits=False), Predict("delta"), *apart),
-        ]
+        lasts = {array.shape[-1] if array.ndim > 1 else 1 for array in samples}
+        lags = {1, *lasts} if len(lasts) == 1 and 1 <= max(lasts) <= 32 else {1}  # x, y, z: each follows its own
+        layouts.append((Narrow(pack_bits=False, align_top=width > 1), *apart))
+        layouts += [(Narrow(pack_bits=False), Predict("delta", lag=lag), *apart) for lag in sorted(lags)]
     else:
         layouts.append((Planes(rotated=dtype.kind != "other"),) if dtype.itemsize > 1 else ())
     if width <= 2 and (palette or dtype.kind in ("bool", "integer")):

@@ -85,6 +85,7 @@ CW_API void *cw_scratch_take(cw_scratch *s, size_t n);  /* 64-byte aligned, not 
 
 /* Calls work(ctx, i) for every i below n, on up to `threads` threads including this one; returns when all are done. */
 CW_API void cw_parallel(u64 n, int threads, void (*work)(void *ctx, u64 i), void *ctx);
+CW_API void cw_threads_init(void); /* once, before anything else here */
 CW_API int cw_fast_cpu(void);  /* x86-64 with AVX2, BMI2, FMA: chosen once */
 
 /* ---- checksum ------------------------------------------------------------------------------------------------------ */

@@ -106,6 +106,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "Frame
 
 PyMODINIT_FUNC PyInit__native(void)
 {
+    cw_threads_init();
     cw_crc32c_init();
     cw_log2_init();
     return PyModule_Create(&definition);

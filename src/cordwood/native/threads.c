@@ -83,7 +83,6 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER, helper_left = PTHREAD_COND_INITIALIZER;
 static job *jobs;
 static int pool_size, pool_idle;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* After fork only the forking thread exists: locks may be held by threads that are gone, and so is the pool. */
 static void after_fork_in_child(void)
@@ -97,7 +96,7 @@ static void after_fork_in_child(void)
     idle = NULL; /* another thread may have been changing this list: leave it */
 }
 
-static void watch_fork(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
+void cw_threads_init(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
 static void drain(job *j)
 {
@@ -141,7 +140,6 @@ void cw_parallel(u64 n, int threads, void (*work)(void *, u64), void *ctx)
         for (u64 i = 0; i < n; i++) work(ctx, i);
         return;
     }
-    pthread_once(&fork_once, watch_fork);
     job j = {.work = work, .ctx = ctx, .n = n, .helpers_wanted = threads - 1};
     atomic_init(&j.claimed, 0);
     pthread_mutex_lock(&pool_lock);
