@@ -67,12 +67,14 @@ def plan(
 
 def _choose(samples: Sequence[Array], dtype: DType, goal: str, own: bool) -> Plan:
     chosen: list[tuple[float, int, Plan]] = []
-    share = {"planned": 1.0}
+
+    def share(stages: tuple[Stage, ...]) -> float:
+        return _code_width(samples, dtype, stages) / dtype.itemsize
 
     def consider(stages: tuple[Stage, ...], assets: Assets | None = None) -> tuple[float, int]:
         candidate = Plan(goal, dtype.name, stages, assets or Assets())
         size = _encoded_size(samples, candidate)
-        score = size / sum(array.nbytes for array in samples) + WEIGHT[goal] * cost(stages, share["planned"])
+        score = size / sum(array.nbytes for array in samples) + WEIGHT[goal] * cost(stages, share(stages))
         chosen.append((score, len(chosen), candidate))
         return score, size
 
@@ -80,7 +82,6 @@ def _choose(samples: Sequence[Array], dtype: DType, goal: str, own: bool) -> Pla
     value: tuple[Stage, ...] = ()
     if palette is not None:
         value = (palette,)
-        share["planned"] = palette.bits / 8 / dtype.itemsize
     elif dtype.kind in ("bool", "integer"):
         value = (Narrow(),)
 
@@ -172,13 +173,24 @@ def _palette_assets(values: Sequence[Array], dtype: DType, axis: int | None, bit
     return Assets.of(palette=head + b"".join(varint(len(one)) + one.tobytes() for one in values))
 
 
+def _code_width(samples: Sequence[Array], dtype: DType, stages: tuple[Stage, ...]) -> int:
+    """Bytes of a code after the value stage, if these stages begin with one."""
+    match stages[:1]:
+        case (Palette(bits=bits),):
+            return bits // 8
+        case (Narrow(),):
+            spread = max(int(array.max()) - int(array.min()) for array in samples)
+            return min(
+                dtype.itemsize, 1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8
+            )
+        case _:
+            return dtype.itemsize
+
+
 def _layouts(samples: Sequence[Array], dtype: DType, value: tuple[Stage, ...]) -> list[tuple[Stage, ...]]:
     """Value, prediction and planes worth trying before the entropy coder."""
     palette = value[0] if value and isinstance(value[0], Palette) else None
-    width = palette.bits // 8 if palette else dtype.itemsize
-    if value and isinstance(value[0], Narrow):
-        spread = max(int(array.max()) - int(array.min()) for array in samples)
-        width = min(width, 1 if spread < 1 << 8 else 2 if spread < 1 << 16 else 4 if spread < 1 << 32 else 8)
+    width = _code_width(samples, dtype, value)
     apart: tuple[Stage, ...] = (Planes(),) if width > 1 else ()
     layouts: list[tuple[Stage, ...]] = []
     if palette:

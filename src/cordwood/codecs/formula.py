@@ -114,6 +114,16 @@ _SHAPES: tuple[tuple[tuple[str, float | str], ...], ...] = (
 )
 
 
+# Means and standard deviations that many people use: ImageNet, CLIP, CIFAR-10 (two habits), CIFAR-100, MNIST, halves.
+_KNOWN = (
+    *((0.485, 0.229), (0.456, 0.224), (0.406, 0.225)),
+    *((0.48145466, 0.26862954), (0.4578275, 0.26130258), (0.40821073, 0.27577711)),
+    *((0.4914, 0.247), (0.4822, 0.2435), (0.4465, 0.2616), (0.4914, 0.2023), (0.4822, 0.1994), (0.4465, 0.201)),
+    *((0.5071, 0.2673), (0.4865, 0.2564), (0.4409, 0.2762)),
+    *((0.1307, 0.3081), (0.5, 0.5)),
+)
+
+
 def _fit_channel(
     values: npt.NDArray[np.generic],
     wide: npt.NDArray[np.float64],
@@ -121,67 +131,58 @@ def _fit_channel(
     shape: tuple[tuple[str, float | str], ...],
     work: str,
 ) -> Formula | None:
-    gaps = np.diff(wide)
-    steps = np.rint(gaps / gaps.min())
-    if not steps.sum() <= 255:
-        return None
-    span = int(steps.sum())
-    slope = (wide[-1] - wide[0]) / span
-    if np.abs(gaps - steps * slope).max() > 0.02 * slope:
-        return None
-    offsets = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
-    for formula, start in _guesses(shape, slope, float(wide[0]), 255 - span, work):
-        candidate = formula.values(dtype)
-        if np.array_equal(candidate[offsets + start].view(np.uint8), values.view(np.uint8)):
+    bits = values.view(f"u{dtype.itemsize}")
+    for formula in _guesses(shape, wide, dtype, work):
+        if np.isin(bits, formula.values(dtype).view(f"u{dtype.itemsize}")).all():
             return formula
     return None
 
 
 def _guesses(
-    shape: tuple[tuple[str, float | str], ...], slope: float, lowest: float, freedom: int, work: str
-) -> Iterator[tuple[Formula, int]]:
-    """Formulas of this shape with about this slope, and the k of the lowest value; the likeliest first."""
-    fixed = [(operation, operand) for operation, operand in shape if not isinstance(operand, str)]
-    if len(fixed) == len(shape):
-        formula = Formula(tuple((operation, (float(operand),)) for operation, operand in fixed), work)
-        line = _line(formula)
-        if abs(line[0] - slope) <= 1e-3 * slope:
-            start = round((lowest - line[1]) / line[0])
-            if 0 <= start <= freedom:
-                yield formula, start
+    shape: tuple[tuple[str, float | str], ...], wide: npt.NDArray[np.float64], dtype: DType, work: str
+) -> Iterator[Formula]:
+    """Formulas of this shape that may give these values, the likeliest first."""
+
+    def filled(offset: float = 0.0, scale: float = 1.0) -> Formula:
+        found = {"offset": offset, "scale": scale}
+        return Formula(tuple((op, (found[x] if isinstance(x, str) else x,)) for op, x in shape), work)
+
+    unknown = [operand for _, operand in shape if isinstance(operand, str)]
+    if not unknown:
+        yield filled()
         return
-    unit = 1.0 if not fixed else fixed[0][1] if fixed[0][0] == "*" else 1 / float(fixed[0][1])
+    if shape[-1] == ("/", "scale"):
+        yield from (filled(mean, std) for mean, std in _KNOWN)
+    if dtype.itemsize == 2:
+        return  # half floats are too coarse to tell constants by their spacing
+    gaps = np.diff(wide)
+    steps = np.rint(gaps / gaps.min())
+    if not steps.sum() <= 255:
+        return
+    span = int(steps.sum())
+    slope = float((wide[-1] - wide[0]) / span)
+    if np.abs(gaps - steps * slope).max() > 0.02 * slope:
+        return
+    yield from (filled(offset, scale) for offset, scale in _constants(shape, slope, float(wide[0]), 255 - span, work))
+
+
+def _constants(
+    shape: tuple[tuple[str, float | str], ...], slope: float, lowest: float, freedom: int, work: str
+) -> Iterator[tuple[float, float]]:
+    """Offsets and scales that give about this slope; the lowest value may be that of any k from 0 to `freedom`."""
+    fixed = [(operation, operand) for operation, operand in shape if not isinstance(operand, str)]
+    unit = 1.0 if not fixed else float(fixed[0][1]) if fixed[0][0] == "*" else 1 / float(fixed[0][1])
     divides = shape[-1] == ("/", "scale")
     shifts_last = shape[-1] == ("+", "offset")
-    scale = float(unit) / slope if divides else slope
-    starts = range(freedom + 1)
-    for scale_guess, digits in _near(scale, work, exact=freedom == 0):
-        for start in starts:
+    for scale, digits in _near(unit / slope if divides else slope, work, exact=freedom == 0):
+        for start in range(freedom + 1):
             # the value of k = start before scaling gives the offset
             if shifts_last:
-                offset = lowest - scale_guess * start
+                offset = lowest - scale * start
             else:
-                offset = start * float(unit) - (lowest * scale_guess if divides else lowest / scale_guess)
-            for offset_guess, _ in _near(offset, work, exact=digits is None, only=digits):
-                found = {"scale": scale_guess, "offset": offset_guess}
-                yield (
-                    Formula(
-                        tuple((op, (float(found[x]) if isinstance(x, str) else float(x),)) for op, x in shape), work
-                    ),
-                    start,
-                )
-
-
-def _line(formula: Formula) -> tuple[float, float]:
-    """Slope and value at 0 of a formula of fixed numbers."""
-    slope, base = 1.0, 0.0
-    for operation, (x,) in formula.steps:
-        if operation in "*/":
-            factor = x if operation == "*" else 1 / x
-            slope, base = slope * factor, base * factor
-        else:
-            base += x if operation == "+" else -x
-    return slope, base
+                offset = start * unit - (lowest * scale if divides else lowest / scale)
+            for guess, _ in _near(offset, work, exact=digits is None, only=digits):
+                yield guess, scale
 
 
 def _near(x: float, work: str, *, exact: bool, only: int | None = None) -> Iterator[tuple[float, int | None]]:

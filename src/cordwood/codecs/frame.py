@@ -1,5 +1,6 @@
 """Arrays to frames and back."""
 
+import math
 import os
 import struct
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,12 @@ from cordwood.codecs.refusal import raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
 
-_PALETTE_MISS, _OUT_SHAPE, _OUT_DTYPE = 101, 200, 201  # the native module's own numbers, beside the format's reasons
+_PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
+    101,
+    102,
+    200,
+    201,
+)  # the native module's own numbers, beside the format's reasons
 
 
 @cache
@@ -50,10 +56,17 @@ def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | 
     """
     array = np.asarray(array)
     kind = dtype_of(array, dtype)
+    _check_size(array)
     chosen = plan([array], plan_or_goal, dtype=kind.name) if isinstance(plan_or_goal, str) else plan_or_goal
     if chosen.dtype != kind.name:
         raise UsageError(f"this plan is for {chosen.dtype}, but the array is {kind.name}: make a plan for it")
     return _encode(plain(array, kind), chosen, kind, threads)
+
+
+def _check_size(array: Array) -> None:
+    """The format's limits; only empty arrays can be beyond them, whose other dimensions mean nothing."""
+    if max(array.shape, default=0) >> 48 or math.prod(max(n, 1) for n in array.shape) * array.itemsize >> 56:
+        raise UsageError(f"an array of shape {array.shape} is beyond the format: 2^48 a dimension, 2^56 bytes in all")
 
 
 def _encode(array: Array, chosen: Plan, dtype: DType, threads: int) -> bytes:
@@ -229,6 +242,9 @@ def decode_into(
         raise UsageError(f"{len(frames)} frames but {len(outs)} arrays to decode into")
     given = (plans,) if isinstance(plans, Plan) else tuple(plans or ())
     for i, out in enumerate(outs):
+        if not isinstance(out, np.ndarray) or not out.dtype.isnative:
+            found = f"of dtype {out.dtype.str}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+            raise UsageError(f"out {i} is {found}: decode into NumPy arrays of this machine's byte order")
         if not out.flags.c_contiguous or not out.flags.writeable:
             state = "read-only" if not out.flags.writeable else "not C-contiguous"
             raise UsageError(f"out {i} is {state}: decode into a writable contiguous array and copy from there")
@@ -247,7 +263,9 @@ def decode_into(
         physical_memory() if limit is None else limit,
     )
     if answer is not None and answer[1] in (_OUT_SHAPE, _OUT_DTYPE):
-        _refuse_out(answer[0], frames[answer[0]], outs[answer[0]])
+        _refuse_out(answer[0], frames[answer[0]], outs[answer[0]], normalize)
+    if answer is not None and answer[1] == _BAD_CALL and normalize is not None:
+        _refuse_normalize(answer[0], frames[answer[0]], normalize)
     raise_if_refused(answer, item=0 if len(frames) > 1 else None)
 
 
@@ -264,9 +282,18 @@ def _accepted(dtype: "np.dtype[np.generic]") -> int:
     )
 
 
-def _refuse_out(item: int, frame: BytesLike, out: Array) -> None:
+def _refuse_out(item: int, frame: BytesLike, out: Array, normalize: Normalize | None) -> None:
     info = frame_info(frame)
+    wanted = DTYPES[info.dtype if normalize is None else normalize.output(out.dtype)].carrier
     raise UsageError(
         f"out {item} is {out.dtype} of shape {out.shape}, but the frame holds {info.dtype} of shape {info.shape}: "
-        f"decode into np.empty({info.shape}, {DTYPES[info.dtype].carrier!r})"
+        f"decode into np.empty({info.shape}, {wanted!r})"
+    )
+
+
+def _refuse_normalize(item: int, frame: BytesLike, normalize: Normalize) -> None:
+    info = frame_info(frame)
+    raise UsageError(
+        f"normalize: frame {item} holds {info.dtype} of shape {info.shape}, but a uint8 array is needed, with "
+        f"{len(normalize.mean)} channels on axis {normalize.axis}"
     )

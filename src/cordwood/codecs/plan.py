@@ -9,6 +9,7 @@ True
 
 import base64
 import json
+import struct
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -51,6 +52,19 @@ class Plan:
         places = [stage.place for stage in self.stages]
         if not places or places[-1] != 3 or places != sorted(set(places)):
             raise UsageError(f"the chain {self} does not go value | predict | planes | coder, one of each at most")
+        self._check_chain(DTYPES[self.dtype].kind)
+
+    def _check_chain(self, kind: str) -> None:
+        """Stages that cannot be applied to the dtype, or to what the stage before them gives."""
+        value = self.stages[0] if self.stages[0].place == 0 else None
+        if isinstance(value, Narrow) and kind not in ("bool", "integer"):
+            raise UsageError(f"narrow is for integers and bool, not for {self.dtype}")
+        if isinstance(value, Palette) and kind not in ("float", "complex"):
+            raise UsageError(f"palette is for floats, not for {self.dtype}")
+        if isinstance(value, Palette) and kind == "complex" and (value.axis is not None or value.formula is not None):
+            raise UsageError(f"palette: {self.dtype} takes one palette, of values, for the whole array")
+        if isinstance(self.stages[-1], Raw) and any(isinstance(stage, Predict | Planes) for stage in self.stages):
+            raise UsageError("raw stores elements or codes as they are: predict and planes need a coder after them")
 
     def __str__(self) -> str:
         return " | ".join(map(str, self.stages))
@@ -98,7 +112,7 @@ class Plan:
         """The plan that ``to_json`` wrote; FormatError says what is wrong with anything else."""
         try:
             body = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"a plan is JSON, but this is not: {error}") from None
         if not isinstance(body, dict) or "cordwood_plan" not in body:
             raise FormatError("a plan is a JSON object with a member 'cordwood_plan', which is missing here")
@@ -115,7 +129,7 @@ class Plan:
             raise
         except KeyError as error:
             raise FormatError(f"a plan without {error}") from None
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
             raise FormatError(f"a plan that cannot be: {error}") from None
 
 
@@ -131,6 +145,7 @@ def _stage(stage: str, **parameters: Any) -> Stage:
             raise UsageError(f"formula {formula!r} cannot be computed")
         if any(operation not in OPERATIONS or not operands for operation, operands in steps):
             raise UsageError(f"formula {formula!r} cannot be computed")
+        made.to_bytes()  # operands that the format cannot hold are refused now, not when an array comes
         parameters["formula"] = made
     return kind(**parameters)
 

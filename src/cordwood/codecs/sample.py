@@ -19,20 +19,20 @@ def sample(arrays: Sequence[Array]) -> list[Array]:
 
 
 def _pieces(array: Array, budget: int) -> list[Array]:
-    if array.nbytes <= budget or array.ndim == 0:
+    if array.nbytes <= budget:
         return [array]
     # Cut where it hurts least: a batch along its first axis, an image along its rows, a line anywhere.
-    axis = 0
-    if array.ndim >= 3 and array.shape[0] <= 64:
-        axis = array.ndim - 2
+    axis = array.ndim - 2 if array.ndim >= 3 and array.shape[0] <= 64 else 0
     length = array.shape[axis]
     one = max(1, length * budget // array.nbytes // PIECES)
-    if one * PIECES >= length:
-        return [array]
-    starts = [i * (length - one) // (PIECES - 1) for i in range(PIECES)]
-    cut: list[slice] = [slice(None)] * array.ndim
-    pieces = []
-    for start in starts:
-        cut[axis] = slice(start, start + one)
-        pieces.append(np.ascontiguousarray(array[tuple(cut)]))
-    return pieces
+    starts = sorted({i * (length - one) // (PIECES - 1) for i in range(PIECES)})
+    return [_trimmed(array.take(range(start, start + one), axis), budget // PIECES) for start in starts]
+
+
+def _trimmed(piece: Array, budget: int) -> Array:
+    """The beginning of a piece that is too large still, because its other axes are long: the longest ones are cut."""
+    while piece.nbytes > budget and max(piece.shape) > 1:
+        axis = int(np.argmax(piece.shape))
+        keep = max(1, piece.shape[axis] * budget // piece.nbytes)
+        piece = piece.take(range(keep), axis)
+    return np.ascontiguousarray(piece)

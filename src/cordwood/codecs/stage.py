@@ -56,6 +56,6 @@ class Stage:
 
     def _check(self, name: str, allowed: tuple[Any, ...] | range) -> None:
         value = getattr(self, name)
-        if isinstance(value, bool) != isinstance(allowed[0], bool) or value not in allowed:
+        if type(value) is not type(allowed[0]) or value not in allowed:
             shown = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(repr, allowed))
             raise UsageError(f"{self.name}: {name} is {value!r}, but can be {shown}")

@@ -350,7 +350,7 @@ static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_
             if (f->image.color == CW_COLOR_GREEN && channels < 3) f->image.color = CW_COLOR_NONE;
         }
         if (f->predict == CW_PREDICT_MED && f->bits == 16) f->planes = CW_APART;
-        if (f->predict == CW_PREDICT_MED && f->bits == 8) f->planes = CW_TOGETHER;
+        if (f->bits <= 8) f->planes = CW_TOGETHER;
         if (f->planes == CW_ROTATED && (f->value || f->predict)) f->planes = CW_APART;
         if (f->predict != CW_PREDICT_MED && f->coder == CW_CODED && f->tile_h) /* lines, not images */
             f->tile_w = 12, f->tile_h = 0;

@@ -243,7 +243,7 @@ int cw_entropy_encode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
     u32 whole[256] = {0};
     count(t.symbols, t.n, whole);
     u64 best = cost_of(whole, NULL, coder, log) + 16 * 8 * 40;
-    int k = cw_tables_worth(t.n, t.tiles, max_tables);
+    int k = cw_tables_worth(t.n, t.tiles, n_planes, max_tables);
     if (k > 1) {
         k = cw_tiles_cluster(&t, k, coder == CW_HUFFMAN ? 2 : 4, counts, costs);
         u64 split = 0;

@@ -122,6 +122,7 @@ int cw_inverse_from_finish(cw_inverse *v, const cw_finish *fin, unsigned bits, c
         for (u32 k = 0; k < n; k++) { /* of equal values the first is used */
             u16 *slot = v->slots + ((size_t)c << v->slots_log) + find(v, c, load_bits(from + (size_t)k * v->itemsize, v->itemsize));
             if (*slot == EMPTY) *slot = (u16)k;
+            else v->repeats = 1;
         }
     }
     return CW_OK;

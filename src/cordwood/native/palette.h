@@ -12,6 +12,7 @@ typedef struct {
     u8 *values;
     u32 slots_log;
     u16 *slots;           /* [palettes << slots_log]: code, or EMPTY */
+    int repeats;          /* a value has several codes */
 } cw_inverse;
 
 /* Finds the distinct values of every palette, in numeric order. CW_PALETTE_MISS when there are too many. */

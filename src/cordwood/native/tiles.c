@@ -124,11 +124,11 @@ int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw
     return n;
 }
 
-/* How many tables pay: each costs about 40 bytes and gains where tiles differ. */
-int cw_tables_worth(u64 symbols, u64 tiles, u32 max_tables)
+/* How many tables pay: each costs about 40 bytes and gains where tiles differ; the planes of wide codes always do. */
+int cw_tables_worth(u64 symbols, u64 tiles, u32 planes, u32 max_tables)
 {
-    u64 n = CW_MIN(symbols / 2048, tiles / 4);
-    n = CW_MIN(n, (u64)CW_MIN(max_tables, CW_OWN_TABLES));
+    u64 n = CW_MAX(CW_MIN(symbols / 2048, tiles / 4), CW_MIN(symbols / 512, (u64)planes));
+    n = CW_MIN(n, CW_MIN(tiles, (u64)CW_MIN(max_tables, CW_OWN_TABLES)));
     return (int)CW_MAX(n, (u64)1);
 }
 
@@ -175,7 +175,7 @@ int cw_learner_tables(cw_learner *l, int coder, u32 max_tables, cw_buffer *out)
     cw_table *tables = malloc(CW_OWN_TABLES * sizeof *tables);
     int ok = t.tiles > 0 && t.map && counts && costs && tables && !l->starts.failed;
     if (ok) {
-        int k = cw_tiles_cluster(&t, cw_tables_worth(t.n, t.tiles, max_tables), 12, counts, costs);
+        int k = cw_tiles_cluster(&t, cw_tables_worth(t.n, t.tiles, 1, max_tables), 12, counts, costs);
         for (int i = 0; i < k; i++) {
             u64 total = 0;
             for (int s = 0; s < 256; s++) total += counts[i][s];

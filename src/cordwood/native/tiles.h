@@ -23,6 +23,6 @@ CW_API void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int tables, u6
 CW_API void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every);
 /* k-means with coding cost as the distance. Leaves counts of the clusters that are used, numbered without gaps; returns how many. */
 CW_API int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw_cost_row *costs);
-CW_API int cw_tables_worth(u64 symbols, u64 tiles, u32 max_tables);
+CW_API int cw_tables_worth(u64 symbols, u64 tiles, u32 planes, u32 max_tables);
 
 #endif

@@ -120,7 +120,8 @@ static void narrow_run(const cw_frame *f, const u8 *from, u64 n, u64 jump, u8 *c
 /* Codes of one palette: by computing where a formula is known, else by looking up. */
 static int palette_run(const cw_encoding *c, const u8 *from, u64 n, u64 step, u32 palette, unsigned bits, u8 *codes, cw_err *e)
 {
-    if (c->fin.affine && step == 1 && cw_affine_codes(&c->fin, palette, from, n, codes)) return CW_OK;
+    /* where a value has several codes the first is meant, on every machine: computing might find another */
+    if (c->fin.affine && !c->inverse.repeats && step == 1 && cw_affine_codes(&c->fin, palette, from, n, codes)) return CW_OK;
     return cw_inverse_run(&c->inverse, from, n, step, palette, bits, codes, e);
 }
 
