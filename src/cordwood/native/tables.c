@@ -214,11 +214,15 @@ void cw_huff_codes(const cw_table *t, u16 *codes)
     }
 }
 
+/* The spread goes over the states in steps; state i is reached after i / step of them (modulo the number of states, where the odd step
+ * has an inverse). So the symbols are laid out in order first, which is a matter of memset, and then read in steps of the inverse. */
 void cw_ans_spread(const cw_table *t, unsigned log, u8 *symbols)
 {
-    u32 full = 1u << log, step = (full >> 1) + (full >> 3) + 3, at = 0;
-    for (u32 symbol = t->lo; symbol <= t->hi; symbol++)
-        for (u32 k = t->value[symbol]; k > 0; k--, at = (at + step) & (full - 1)) symbols[at] = (u8)symbol;
+    u8 in_order[1 << 12], *to = in_order;
+    u32 full = 1u << log, step = (full >> 1) + (full >> 3) + 3, inverse = step, at = 0;
+    for (u32 symbol = t->lo; symbol <= t->hi; to += t->value[symbol++]) memset(to, (int)symbol, t->value[symbol]);
+    for (int i = 0; i < 4; i++) inverse *= 2 - step * inverse; /* Newton: each round doubles the bits that are right */
+    for (u32 i = 0; i < full; i++, at = (at + inverse) & (full - 1)) symbols[i] = in_order[at];
 }
 
 static void build_huffman(cw_huff_entry *to, const cw_table *t)
@@ -245,15 +249,29 @@ static void build_huffman(cw_huff_entry *to, const cw_table *t)
     }
 }
 
+/* The states of a symbol come in rising x, so its entries differ by 1 << nb in their base, until x reaches a power of two: there
+ * the base is 0 again and nb one less. */
 static void build_ans(cw_ans_entry *to, const cw_table *t, unsigned log)
 {
     u8 symbols[1 << 12];
-    u32 next[256], full = 1u << log;
+    u32 next[256], step[256], full = 1u << log;
     cw_ans_spread(t, log, symbols);
-    for (int i = 0; i < 256; i++) next[i] = t->value[i];
+    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) {
+        u32 f = t->value[symbol];
+        if (!f) continue;
+        u32 nb = log - (31 - (u32)__builtin_clz(f));
+        next[symbol] = nb | symbol << 8 | ((f << nb) - full) << 16;
+        step[symbol] = 1u << (nb + 16);
+    }
     for (u32 i = 0; i < full; i++) {
-        u32 symbol = symbols[i], x = next[symbol]++, nb = log - (31 - (u32)__builtin_clz(x));
-        to[i] = nb | symbol << 8 | ((x << nb) - full) << 16;
+        u32 symbol = symbols[i], entry = next[symbol];
+        to[i] = entry;
+        entry += step[symbol];
+        if (entry >> 16 == full) {
+            entry = ((entry & 255) - 1) | symbol << 8;
+            step[symbol] >>= 1;
+        }
+        next[symbol] = entry;
     }
 }
 
