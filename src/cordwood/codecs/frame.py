@@ -15,7 +15,7 @@ from cordwood.codecs.chooser import plan
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.palette import Palette
-from cordwood.codecs.plan import Plan, fallback
+from cordwood.codecs.plan import GOALS, Plan, fallback
 from cordwood.codecs.refusal import raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
@@ -58,6 +58,8 @@ def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | 
     kind = dtype_of(array, dtype)
     _check_size(array)
     chosen = plan([array], plan_or_goal, dtype=kind.name) if isinstance(plan_or_goal, str) else plan_or_goal
+    if not isinstance(chosen, Plan):
+        raise UsageError(f"encode takes a plan or a goal ({', '.join(GOALS)}), not {chosen!r}")
     if chosen.dtype != kind.name:
         raise UsageError(f"this plan is for {chosen.dtype}, but the array is {kind.name}: make a plan for it")
     return _encode(plain(array, kind), chosen, kind, threads)

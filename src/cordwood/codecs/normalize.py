@@ -6,7 +6,7 @@
 The floats are those of ``x.float().div(255).sub(mean).div(std)``, bit for bit, then cast.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +33,8 @@ class Normalize:
     dtype: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mean, Sized) or not isinstance(self.std, Sized):
+            raise UsageError("normalize: mean and std are lists, a number for each channel: Normalize([0.5], [0.5])")
         if not 1 <= len(self.mean) == len(self.std) <= 65536:
             raise UsageError(
                 f"normalize: {len(self.mean)} means and {len(self.std)} standard deviations; each channel needs both"

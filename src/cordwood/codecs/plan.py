@@ -112,7 +112,7 @@ class Plan:
         """The plan that ``to_json`` wrote; FormatError says what is wrong with anything else."""
         try:
             body = json.loads(text)
-        except (ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise FormatError(f"a plan is JSON, but this is not: {error}") from None
         if not isinstance(body, dict) or "cordwood_plan" not in body:
             raise FormatError("a plan is a JSON object with a member 'cordwood_plan', which is missing here")
