@@ -1,13 +1,18 @@
 """How the calls are used and misused: outs, limits, counts, plans; each error names the problem."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cordwood import codecs
+from cordwood.codecs.entropy import Entropy
+from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import FormatError, UsageError
+from tests.format import craft
 from tests.format.craft import Array, chain, narrow
 from tests.format.craft import frame as craft_frame
 from tests.format.readers import same_bits
@@ -191,3 +196,62 @@ def test_empty_arrays_too_large_to_name_are_refused_when_encoding() -> None:
     array = np.empty((2**30, 0, 2**29), np.uint8)
     with pytest.raises(UsageError):
         codecs.encode(array, "raw")
+
+
+def odd(value: object) -> Any:
+    """A value that the types do not allow."""
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a, f: codecs.decode_into([f], [np.empty_like(a)], 0), "threads is 0"),
+        (lambda a, f: codecs.encode(a, threads=-1), "threads is -1"),
+        (lambda a, f: codecs.decode(f, limit=-1), "limit is -1"),
+        (lambda a, f: codecs.decode(f, plans=odd("x")), "plans is a Plan"),
+        (lambda a, f: codecs.encode(a, odd(7)), "takes a plan or a goal"),
+        (lambda a, f: codecs.encode(np.ma.masked_array(a, a > 1)), "mask"),
+        (lambda a, f: codecs.decode(memoryview(f)[::-1]), "not contiguous"),
+        (lambda a, f: codecs.decode(f, np.empty(6, [("x", "f4")])), "plain numbers"),
+        (lambda a, f: codecs.Normalize(odd(0.5), odd(0.5)), "lists"),
+    ],
+)  # fmt: skip
+def test_arguments_that_cannot_be(call: Callable[[Array, bytes], object], message: str) -> None:
+    array = np.arange(6, dtype=np.float32)
+    with pytest.raises(UsageError, match=message):
+        call(array, codecs.encode(array))
+
+
+def test_torch_tensors_that_numpy_cannot_take() -> None:
+    with pytest.raises(UsageError, match=r"\.detach\(\)"):
+        codecs.encode(odd(torch.zeros(3, requires_grad=True)))
+    with pytest.raises(UsageError, match="bfloat16"):
+        codecs.encode(odd(torch.zeros(3, dtype=torch.bfloat16)))
+
+
+def test_tables_of_a_batch_share_one_limit() -> None:
+    """A short frame may ask for large look-up tables; many of them must not add up beyond the limit."""
+    asking = craft.chain(
+        value=craft.palette_formula(256, [(1, 0, [255.0])], axis=0, work=1), coder=bytes([1, 0, 0, 12]), block=2**20
+    )
+    frame = craft.frame("float64", (4096,), asking, [b"\1\7"])  # tables of 8 MiB
+    outs = [np.empty(4096) for _ in range(3)]
+    codecs.decode_into(2 * [frame], outs[:2], 1, limit=20 << 20)
+    with pytest.raises(FormatError) as caught:
+        codecs.decode_into(3 * [frame], outs, 1, limit=20 << 20)
+    assert caught.value.reason_name == "limit"
+
+
+def test_a_limit_that_holds_the_array_is_enough() -> None:
+    array = np.arange(1000, dtype=np.int32)
+    assert np.array_equal(codecs.decode(codecs.encode(array), limit=array.nbytes), array)
+
+
+def test_plans_of_many_palettes_do_not_cost_memory() -> None:
+    """A palette for each of many channels: the array takes another way instead of gigabytes."""
+    stages = (Palette(-1, 16), Entropy())
+    array = np.random.default_rng(0).normal(size=35791).astype(np.float32)
+    frame = codecs.encode(array, codecs.Plan("balanced", "float32", stages))
+    assert np.array_equal(codecs.decode(frame), array)
+    assert len(frame) < 0.9 * array.nbytes

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cordwood.codecs.assets import varint
 from cordwood.codecs.dtypes import DType
 
 Floats = npt.NDArray[np.floating]
@@ -51,12 +52,7 @@ class Formula:
 
     def to_bytes(self) -> bytes:
         """As in docs/format/frame.md: count, work type, operations."""
-        out = bytearray()
-        n = self.count
-        while n > 127:
-            out.append(n & 127 | 128)
-            n >>= 7
-        out.append(n)
+        out = bytearray(varint(self.count))
         out += bytes([self.work == "float64", len(self.steps)])
         for operation, operands in self.steps:
             out += bytes([OPERATIONS[operation], len(operands) > 1])

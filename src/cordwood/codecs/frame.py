@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cordwood.codecs.refusal import raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
 
+_WORTH_A_THREAD = 32768  # bytes of an array
 _PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
     101,
     102,
@@ -38,11 +40,47 @@ def default_threads() -> int:
 
 @cache
 def physical_memory() -> int:
-    """Bytes of memory this machine has: what decoding may allocate unless told otherwise."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Bytes that this machine has or its container may use: what decoding may allocate by default."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no such file, or "max"
+        return machine
 
 
-def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | None = None, threads: int = 1) -> bytes:
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return default_threads()
+    if threads < 1:
+        raise UsageError(f"threads is {threads}, but is at least 1; None means all cores of this process")
+    return min(threads, 256)
+
+
+def _limit(limit: int | None) -> int:
+    if limit is None:
+        return physical_memory()
+    if limit < 0:
+        raise UsageError(f"limit is {limit}, but is a number of bytes")
+    return min(limit, (1 << 64) - 1)
+
+
+def _array(given: Any) -> Array:
+    """`given` as a NumPy array, if it can be one without losing anything."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise UsageError("a masked array would lose its mask: encode .data and .mask, each by itself")
+    try:
+        return np.asarray(given)
+    except (TypeError, RuntimeError) as error:
+        raise UsageError(
+            f"a {type(given).__name__} that NumPy cannot take ({error}); pass .detach().cpu().numpy() of a "
+            "torch tensor, "
+            "of a bfloat16 one .view(torch.uint16).numpy() and dtype='bfloat16'"
+        ) from None
+
+
+def encode(
+    array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | None = None, threads: int | None = 1
+) -> bytes:
     """One array as one frame.
 
     ::
@@ -54,7 +92,7 @@ def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | 
     Bit for bit: NaN payloads, -0.0 and denormals come back as they are. ``dtype`` names what unsigned integers stand
     for ("bfloat16"). ``threads`` share the blocks of a large array; the bytes are the same for any number.
     """
-    array = np.asarray(array)
+    array = _array(array)
     kind = dtype_of(array, dtype)
     _check_size(array)
     chosen = plan([array], plan_or_goal, dtype=kind.name) if isinstance(plan_or_goal, str) else plan_or_goal
@@ -62,7 +100,7 @@ def encode(array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | 
         raise UsageError(f"encode takes a plan or a goal ({', '.join(GOALS)}), not {chosen!r}")
     if chosen.dtype != kind.name:
         raise UsageError(f"this plan is for {chosen.dtype}, but the array is {kind.name}: make a plan for it")
-    return _encode(plain(array, kind), chosen, kind, threads)
+    return _encode(plain(array, kind), chosen, kind, _threads(threads))
 
 
 def _check_size(array: Array) -> None:
@@ -109,12 +147,13 @@ def encode_many(
 
         frames = codecs.encode_many(images, "small")
     """
-    listed = [np.asarray(array) for array in arrays]
+    listed = [_array(array) for array in arrays]
     if not listed:
         return []
     chosen = plan(listed, plan_or_goal, dtype=dtype) if isinstance(plan_or_goal, str) else plan_or_goal
-    workers = min(threads or default_threads(), len(listed))
-    if workers <= 1:
+    workers = min(_threads(threads), len(listed))
+    # tiny arrays are all Python, which one thread does best
+    if workers <= 1 or sum(array.nbytes for array in listed) < _WORTH_A_THREAD * len(listed):
         return [encode(array, chosen, dtype=dtype) for array in listed]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda array: encode(array, chosen, dtype=dtype), listed))
@@ -135,6 +174,19 @@ class FrameInfo:
     payload_offset: int  # where the first block begins
 
 
+def _check_contiguous(frame: BytesLike) -> None:
+    if isinstance(frame, memoryview | np.ndarray) and not memoryview(frame).c_contiguous:
+        raise UsageError("the frame's bytes are not contiguous in memory: pass bytes(frame)")
+
+
+def _header(frame: BytesLike) -> dict[str, Any]:
+    _check_contiguous(frame)
+    answer = _native.parse(frame)
+    raise_if_refused(answer)
+    assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
+    return answer
+
+
 def frame_info(frame: BytesLike) -> FrameInfo:
     """Read a frame's header.
 
@@ -143,9 +195,7 @@ def frame_info(frame: BytesLike) -> FrameInfo:
         >>> codecs.frame_info(frame)
         FrameInfo(dtype='float32', shape=(3, 224, 224), chain='palette[channel] | predict | entropy', ...)
     """
-    answer = _native.parse(frame)
-    raise_if_refused(answer)
-    assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
+    answer = _header(frame)
     dtype = BY_CODE[answer["dtype"]]
     return FrameInfo(
         dtype=dtype.name,
@@ -204,11 +254,9 @@ def decode(
     machine's memory). After a FormatError the contents of ``out`` are undefined. dtypes that NumPy lacks come back as
     unsigned integers; ``frame_info`` names them.
     """
-    limit = physical_memory() if limit is None else limit
+    limit = _limit(limit)
     if out is None:
-        answer = _native.parse(frame)
-        raise_if_refused(answer)
-        assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
+        answer = _header(frame)
         dtype = BY_CODE[answer["dtype"]].numpy
         nbytes = answer["nbytes"]
         if normalize is not None:
@@ -243,10 +291,16 @@ def decode_into(
     if len(frames) != len(outs):
         raise UsageError(f"{len(frames)} frames but {len(outs)} arrays to decode into")
     given = (plans,) if isinstance(plans, Plan) else tuple(plans or ())
+    if not all(isinstance(one, Plan) for one in given):
+        raise UsageError("plans is a Plan, or several; of a file's text make one with Plan.from_json")
+    for frame in frames:
+        _check_contiguous(frame)
     for i, out in enumerate(outs):
-        if not isinstance(out, np.ndarray) or not out.dtype.isnative:
+        if not isinstance(out, np.ndarray) or not out.dtype.isnative or not _accepted(out.dtype):
             found = f"of dtype {out.dtype.str}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
-            raise UsageError(f"out {i} is {found}: decode into NumPy arrays of this machine's byte order")
+            raise UsageError(
+                f"out {i} is {found}: decode into NumPy arrays of plain numbers in this machine's byte order"
+            )
         if not out.flags.c_contiguous or not out.flags.writeable:
             state = "read-only" if not out.flags.writeable else "not C-contiguous"
             raise UsageError(f"out {i} is {state}: decode into a writable contiguous array and copy from there")
@@ -261,8 +315,8 @@ def decode_into(
         struct.pack(f"{len(outs)}I", *[_ANY if finish else _accepted(out.dtype) for out in outs]),
         tuple(pair for one in given for pair in one.assets.native),
         finish,
-        default_threads() if threads is None else max(1, threads),
-        physical_memory() if limit is None else limit,
+        _threads(threads),
+        _limit(limit),
     )
     if answer is not None and answer[1] in (_OUT_SHAPE, _OUT_DTYPE):
         _refuse_out(answer[0], frames[answer[0]], outs[answer[0]], normalize)

@@ -35,6 +35,10 @@ class Normalize:
     def __post_init__(self) -> None:
         if not isinstance(self.mean, Sized) or not isinstance(self.std, Sized):
             raise UsageError("normalize: mean and std are lists, a number for each channel: Normalize([0.5], [0.5])")
+        object.__setattr__(
+            self, "mean", tuple(map(float, self.mean))
+        )  # tuples, so that it can be hashed and cannot change
+        object.__setattr__(self, "std", tuple(map(float, self.std)))
         if not 1 <= len(self.mean) == len(self.std) <= 65536:
             raise UsageError(
                 f"normalize: {len(self.mean)} means and {len(self.std)} standard deviations; each channel needs both"

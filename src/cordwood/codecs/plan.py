@@ -49,6 +49,8 @@ class Plan:
             raise UsageError(f"goal is {self.goal!r}, but can be {', '.join(map(repr, GOALS))}")
         if self.dtype not in DTYPES:
             raise UsageError(f"dtype is {self.dtype!r}, but can be {', '.join(DTYPES)}")
+        if not all(isinstance(stage, Stage) for stage in self.stages):
+            raise UsageError(f"stages are made of {', '.join(STAGES)}, but these are {self.stages!r}")
         places = [stage.place for stage in self.stages]
         if not places or places[-1] != 3 or places != sorted(set(places)):
             raise UsageError(f"the chain {self} does not go value | predict | planes | coder, one of each at most")

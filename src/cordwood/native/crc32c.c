@@ -3,18 +3,25 @@
  * and so becomes four table look-ups. */
 #include "cw.h"
 
+#include <stdlib.h>
+
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #define CRC_TARGET __attribute__((target("sse4.2")))
 #define CRC64(c, v) ((u32)_mm_crc32_u64((c), (v)))
 #define CRC8(c, v) _mm_crc32_u8((c), (v))
 #define HAS_CRC __builtin_cpu_supports("sse4.2")
-#elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
+#elif defined(__aarch64__)
 #include <arm_acle.h>
-#define CRC_TARGET
+#define CRC_TARGET __attribute__((target("+crc")))
 #define CRC64(c, v) __crc32cd((c), (v))
 #define CRC8(c, v) __crc32cb((c), (v))
-#define HAS_CRC 1
+#if defined(__linux__)
+#include <sys/auxv.h>
+#define HAS_CRC (getauxval(AT_HWCAP) >> 7 & 1) /* HWCAP_CRC32 */
+#else
+#define HAS_CRC 1 /* every Apple processor has it */
+#endif
 #endif
 
 #define LANE 1360 /* bytes of a lane; three lanes and their data stay in the first-level cache */
@@ -47,7 +54,7 @@ void cw_crc32c_init(void)
     for (int t = 0; t < 4; t++)
         for (u32 i = 0; i < 256; i++) skip[t][i] = software(i << (8 * t), zeros, LANE);
 #ifdef HAS_CRC
-    hardware = HAS_CRC;
+    hardware = HAS_CRC && !getenv("CORDWOOD_PORTABLE");
 #endif
 }
 

@@ -251,8 +251,9 @@ typedef struct {
     u64 first_unit;                /* in a batch: number of blocks before this frame */
 } cw_decode_job;
 
-CW_API int cw_decode_prepare(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans,
-                             const cw_normalize *normalize, cw_err *e);
+/* Read the header and find the plan; then, when the caller's array is known to fit, make tables (of at most table_limit bytes). */
+CW_API int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans, cw_err *e);
+CW_API int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 table_limit, cw_err *e);
 CW_API int cw_decode_fill(const cw_decode_job *job, cw_err *e); /* what no block says: arrays of one value */
 CW_API int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *e);
 CW_API void cw_decode_free(cw_decode_job *job);

@@ -28,8 +28,7 @@ static int use_normalize(cw_decode_job *job, const cw_normalize *normalize, cw_e
     return CW_OK;
 }
 
-int cw_decode_prepare(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans,
-                      const cw_normalize *normalize, cw_err *e)
+int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans, cw_err *e)
 {
     int rc;
     cw_frame *f = &job->frame;
@@ -41,17 +40,27 @@ int cw_decode_prepare(cw_decode_job *job, const u8 *data, u64 size, const cw_pla
     } else if (f->value == CW_VALUE_PALETTE && f->palette.source == CW_PALETTE_PLAN) {
         return cw_fail(e, CW_PLAN_MISMATCH, "a plan's palette without a plan", 0, 1, 0);
     }
-    if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, job->limit, &job->lut_memory, e))) return rc;
+    return CW_OK;
+}
+
+int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 table_limit, cw_err *e)
+{
+    int rc;
+    const cw_frame *f = &job->frame;
+    if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, table_limit, &job->lut_memory, e))) return rc;
     job->offsets = malloc((f->blocks + 1) * sizeof *job->offsets);
     job->checksums = malloc((f->blocks + 1) * sizeof *job->checksums);
     if (!job->offsets || !job->checksums) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-    cw_reader r = {f->block_table, data + f->header_size, data};
+    cw_reader r = {f->block_table, f->data + f->header_size, f->data};
     u64 at = f->header_size, n = 0;
-    for (u64 i = 0; i < f->blocks; i++, at += n) { /* the parser has seen these bytes and their sum already */
+    for (u64 i = 0; i < f->blocks; i++, at += n) {
+        /* the parser has seen these bytes and their sum; looked at again because memory that is mapped may change meanwhile */
+        const u8 *crc;
         job->offsets[i] = at;
-        if ((rc = cw_read_varint(&r, &n, CW_TRUNCATED, "block size", e))) return rc;
-        job->checksums[i] = cw_load32(r.p);
-        r.p += 4;
+        if ((rc = cw_read_varint(&r, &n, CW_TRUNCATED, "block size", e)) || (rc = cw_take(&r, 4, &crc, CW_TRUNCATED, "block checksum", e)))
+            return rc;
+        if (n > f->size - at) return cw_fail(e, CW_FRAME_SIZE, "blocks", f->size - at, n, at);
+        job->checksums[i] = cw_load32(crc);
     }
     job->offsets[f->blocks] = at;
     return CW_OK;
@@ -271,6 +280,8 @@ static int decode_rows(const cw_decode_job *job, u64 block, cw_reader *r, cw_scr
     return CW_OK;
 }
 
+#define SCRATCH_ALWAYS ((u64)16 << 20) /* ordinary blocks need a few MiB; the limit is about frames that ask for more */
+
 /* Scratch that a block needs, roughly from above: planes, codes, tiles, margins. */
 static u64 scratch_needed(const cw_frame *f, u64 n)
 {
@@ -295,7 +306,7 @@ int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *
     int rc;
     if (found != stored) {
         rc = cw_fail(e, CW_BLOCK_CHECKSUM, "block checksum", found, stored, offset);
-    } else if (f->coder != CW_STORED && scratch_needed(f, cw_block_length(f, block)) > job->limit) {
+    } else if (f->coder != CW_STORED && scratch_needed(f, cw_block_length(f, block)) > CW_MAX(job->limit, SCRATCH_ALWAYS)) {
         rc = cw_fail(e, CW_LIMIT, "memory for a block", scratch_needed(f, cw_block_length(f, block)), job->limit, offset);
     } else {
         cw_reader r = {from, from + size, f->data};

@@ -14,17 +14,23 @@ typedef struct {
     const cw_normalize *normalize;
     const u32 *accepted;     /* [n]: dtypes that may go into the array, a bit each */
     u64 limit;
+    atomic_ullong tables;    /* bytes of look-up tables so far */
     cw_err *errors;          /* [n] */
     atomic_flag *failed;     /* [n] */
 } batch;
 
-static int fits(const Py_buffer *out, const cw_decode_job *j)
+static int fits(const Py_buffer *out, const cw_frame *f, u32 item)
 {
-    const cw_frame *f = &j->frame;
-    if (out->ndim != f->rank || (u64)out->len != f->elements * j->finish.out_size) return 0;
+    if (out->ndim != f->rank || (u64)out->len != f->elements * item) return 0;
     for (int i = 0; i < out->ndim; i++)
         if ((u64)out->shape[i] != f->dims[i]) return 0;
     return 1;
+}
+
+/* Bytes of look-up tables that a frame asks for; all frames of a batch share one budget. */
+static u64 table_bytes(const cw_frame *f)
+{
+    return f->value == CW_VALUE_PALETTE && f->elements ? (u64)f->palette.palettes * f->itemsize * (f->bits == 8 ? 256 : CW_MAX(f->palette.count, 1u)) : 0;
 }
 
 static void prepare_one(void *ctx, u64 i)
@@ -34,16 +40,21 @@ static void prepare_one(void *ctx, u64 i)
     cw_err *e = &b->errors[i];
     j->limit = b->limit;
     j->out = b->outs[i].buf;
-    if (cw_decode_prepare(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->plan, (size_t)b->plans->n, b->normalize, e)) return;
-    if (!fits(&b->outs[i], j)) {
-        cw_fail(e, OUT_SHAPE, "out", (u64)b->outs[i].len, j->frame.elements * j->finish.out_size, 0);
+    if (cw_decode_open(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->plan, (size_t)b->plans->n, e)) return;
+    if (!fits(&b->outs[i], &j->frame, b->normalize ? b->normalize->finish.out_size : j->frame.itemsize)) {
+        cw_fail(e, OUT_SHAPE, "out", (u64)b->outs[i].len, j->frame.nbytes, 0);
         return;
     }
     if (!(b->accepted[i] >> j->frame.dtype & 1)) {
         cw_fail(e, OUT_DTYPE, "out", j->frame.dtype, b->accepted[i], 0);
         return;
     }
-    cw_decode_fill(j, e);
+    u64 tables = table_bytes(&j->frame), before = atomic_fetch_add(&b->tables, tables);
+    if (before + tables > b->limit) {
+        cw_fail(e, CW_LIMIT, "memory for palettes", before + tables, b->limit, 0);
+        return;
+    }
+    if (!cw_decode_prepare(j, b->normalize, b->limit - before, e)) cw_decode_fill(j, e);
 }
 
 static void decode_unit(void *ctx, u64 unit)

@@ -73,10 +73,17 @@ int cw_values_palette(cw_encoding *c, cw_err *e)
         p->inner = cw_product(f->dims + p->axis + 1, f->rank - p->axis - 1u);
     }
     f->bits = p->bits;
+    /* more palettes than the array could fill: looking for values would cost more than it can give */
+    if (((u64)p->palettes << p->bits) > 4 * f->elements + ((u64)1 << 20))
+        return cw_fail(e, CW_PALETTE_MISS, "palettes", p->palettes, 4 * f->elements >> p->bits, 0);
     int rc;
     if (p->source == CW_PALETTE_FRAME) {
         u64 inner = p->palettes == 1 ? CW_MAX(f->elements, (u64)1) : p->inner;
-        return cw_inverse_collect(&c->inverse, r->data, f->elements, f->itemsize, p->palettes, inner, p->bits, e);
+        rc = cw_inverse_collect(&c->inverse, r->data, f->elements, f->itemsize, p->palettes, inner, p->bits, e);
+        u64 values = 0;
+        for (u32 i = 0; !rc && i < p->palettes; i++) values += c->inverse.counts[i];
+        if (values * 2 > f->elements && values > 256) rc = cw_fail(e, CW_PALETTE_MISS, "palette as large as the array", values, f->elements / 2, 0);
+        return rc;
     }
     if (p->source == CW_PALETTE_FORMULA) {
         /* the recipe's bytes are read as the frame's will be: what a reader refuses is never written */
