@@ -59,11 +59,27 @@ static void decode_slowly(lanes *l, int coder, const void *table, u64 n, u8 *out
     }
 }
 
-typedef struct { int coder; unsigned log; const void *tables; } table_set;
+typedef struct {
+    int coder;
+    unsigned log;
+    void *tables;               /* unfolded, or room for it */
+    const cw_table *described;  /* NULL: all are unfolded already, by the plan */
+} table_set;
 
-static const void *table_at(const table_set *t, unsigned i)
+static void *table_at(const table_set *t, unsigned i)
 {
-    return (const u8 *)t->tables + i * cw_decode_table_bytes(t->coder, t->log);
+    return (u8 *)t->tables + i * cw_decode_table_bytes(t->coder, t->log);
+}
+
+/* Only tables that a tile names: many tables for few tiles must not cost more than the tiles. */
+static void unfold(const table_set *t, const u8 *map, u64 tiles)
+{
+    u8 seen[CW_MAX_TABLES] = {0};
+    for (u64 i = 0; t->described && i < tiles; i++) {
+        if (seen[map[i]]) continue;
+        seen[map[i]] = 1;
+        cw_decode_tables_build(table_at(t, map[i]), &t->described[map[i]], 1, t->coder, t->log);
+    }
 }
 
 static u64 run_chunks(lanes *l, const table_set *t, const u8 *map, u64 chunks, unsigned chunks_a_tile_log, u8 *out)
@@ -209,9 +225,9 @@ static int read_tables(table_set *t, u32 *n_tables, const cw_plan *plan, cw_read
     if ((rc = cw_tables_read(tables, *n_tables, t->coder, log, bits, bytes, cw_at(r) - bytes, e))) return rc;
     void *unfolded = cw_scratch_take(s, cw_decode_tables_size(t->coder, log, *n_tables));
     if (!unfolded) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-    cw_decode_tables_build(unfolded, tables, *n_tables, t->coder, log);
     t->log = log;
     t->tables = unfolded;
+    t->described = tables;
     return CW_OK;
 }
 
@@ -248,6 +264,7 @@ static int read_map(u8 *map, u64 tiles, u32 k, int coder, cw_reader *r, cw_scrat
     if (one != 1) return cw_fail(e, CW_TILE_MAP, "tables of the tile map", one, 1, offset);
     if ((rc = start_lanes(&l, &t, &inner, e))) return rc;
     u8 zero = 0;
+    unfold(&t, &zero, 1);
     decode_tile(&l, &t, &zero, tiles, map);
     if ((rc = finish_lanes(&l, &t, cw_at(&inner), e))) return rc;
     if (inner.p != inner.end) return cw_fail(e, CW_BLOCK_SIZE, "end of the tile map", cw_left(&inner), 0, cw_at(&inner));
@@ -280,6 +297,7 @@ int cw_entropy_decode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
         memset(map, 0, tiles);
     else if ((rc = read_map(map, tiles, k, coder, r, s, e)))
         return rc;
+    unfold(&t, map, tiles);
     lanes l;
     if ((rc = start_lanes(&l, &t, r, e))) return rc;
     const u8 *at = map;
