@@ -280,3 +280,12 @@ def test_bytes_are_those_of_the_page() -> None:
     assert formula.to_bytes() == expected + b"\x00\x00" + struct.pack("<d", 2)
     assert OPERATIONS == {"*": 0, "/": 1, "+": 2, "-": 3}
     assert str(formula) == "k / 255 - (0.5, 0.25) * 2"
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("slope", [1e-300, 1e-42, 1e-30, 1e-9, 1e9, 1e35, 1e300])
+def test_values_very_close_or_very_far_apart(kind: str, slope: float) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.unique((np.arange(-40, 200) * slope).astype(kind))
+    image = np.resize(values, (3, 40, 40))
+    assert same_bits(codecs.decode(codecs.encode(image, "small")), image)

@@ -171,6 +171,8 @@ def _constants(
     divides = shape[-1] == ("/", "scale")
     shifts_last = shape[-1] == ("+", "offset")
     for scale, digits in _near(unit / slope if divides else slope, work, exact=freedom == 0):
+        if scale == 0 or not np.isfinite(scale):  # values too close together, or too far apart
+            continue
         for start in range(freedom + 1):
             # the value of k = start before scaling gives the offset
             if shifts_last:
