@@ -179,3 +179,13 @@ def test_few_values_of_any_kind_get_a_palette() -> None:
         frame = codecs.encode(array, plan, dtype=dtype)
         assert len(frame) < 0.8 * array.size
         assert same_bits(codecs.decode(frame), array)
+
+
+def test_a_plan_may_own_a_palette_that_small_samples_fill() -> None:
+    """Almost every value occurs once: a palette in the frame would be as large as the array, the plan's is not."""
+    values = np.random.default_rng(0).normal(size=(3, 126)).astype(np.float64)
+    arrays = [np.random.default_rng(i).permuted(values, axis=1).reshape(3, 9, 14) for i in range(16)]
+    for goal in ("small", "balanced", "fast"):
+        plan = codecs.plan(arrays, goal, own=True)
+        for array in arrays:
+            assert np.array_equal(codecs.decode(codecs.encode(array, plan), plans=plan), array)

@@ -22,7 +22,6 @@ from cordwood.codecs.plan import GOALS, Plan
 from cordwood.codecs.planes import Planes
 from cordwood.codecs.predict import Predict
 from cordwood.codecs.raw import Raw
-from cordwood.codecs.refusal import raise_if_refused
 from cordwood.codecs.sample import sample
 from cordwood.codecs.stage import Stage
 from cordwood.codecs.zstd import Zstd
@@ -236,9 +235,8 @@ def _with_assets(winner: Plan, samples: Sequence[Array]) -> Plan:
             stand_in = replace(winner, stages=(plain_palette, *winner.stages[1:]), assets=Assets())
             inputs = tuple((array, array.shape, stand_in.settings(array.ndim), b"") for array in samples)
         tables = _native.learn_tables(inputs, CODERS[coder.coder], coder.max_tables)
-        if not isinstance(tables, bytes):
-            raise_if_refused(tables)
-            raise UsageError("the samples' tables could not be learned")
+        if not isinstance(tables, bytes):  # a sample's own values do not make a palette: no tables, then
+            return winner
         owning = replace(winner, assets=Assets.of(palette=palette, tables=tables))
     elif isinstance(coder, Zstd):
         pieces = [array.tobytes() for array in samples]
