@@ -137,6 +137,8 @@ def _palette(samples: Sequence[Array], dtype: DType, own: bool) -> tuple[Palette
             # in the frame a palette must pay for itself
             if bits == 16 and found * 8 > sum(array.size for array in samples) / len(samples):
                 continue
+            if dtype.itemsize == 2 and found * 2 > sum(array.size for array in samples):
+                continue  # values that hardly repeat are no levels, and looking for a formula takes long
             formula = fit(values, dtype) if bits == 8 else None
             if formula is not None:
                 return Palette(axis, bits, "formula", formula), None

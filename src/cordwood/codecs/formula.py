@@ -75,6 +75,8 @@ def fit(palettes: Sequence[npt.NDArray[np.generic]], dtype: DType) -> Formula | 
         widened = [_widen(values, dtype) for values in palettes]
         if not all(np.isfinite(values).all() for values in widened):
             return None
+        if dtype.itemsize > 2 and not all(_steps_of_one_size(values) for values in widened):
+            return None
         for shape in _SHAPES:
             fitted = []
             for values, wide in zip(palettes, widened, strict=True):
@@ -91,6 +93,12 @@ def _widen(values: npt.NDArray[np.generic], dtype: DType) -> npt.NDArray[np.floa
     if dtype.name == "bfloat16":
         return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return values.astype(np.float64)
+
+
+def _steps_of_one_size(values: npt.NDArray[np.float64]) -> bool:
+    """Whether sorted values can be 256 levels at equal distances, as all formulas give them; weights never are."""
+    smallest = float(np.diff(values).min())
+    return bool(values[-1] - values[0] <= 256 * smallest)
 
 
 # What people do to k, as (operation, where the operand comes from): a fixed number, or "offset"/"scale" to be found.
