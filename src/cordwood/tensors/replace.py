@@ -1,0 +1,200 @@
+"""Files that appear whole or not at all.
+
+    with replacing("model.pt") as file:
+        file.write(header)
+        file.write(weights)
+
+The bytes go to a file beside it, `.model.pt.cordwood-<pid>-<random>.part`, which is renamed at the end. So a crash, a
+full disk or an interrupt leaves the older file as it was, and a program that has the older file mapped keeps its bytes.
+A `.part` that stays behind is that of a killed process, the one with the number in its name: it can be removed.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cordwood.errors import StorageError, UsageError
+
+_GATHERED = 1 << 20  # small writes are put together to about this size
+_SMALL = 1 << 18
+_AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
+_LONGEST_NAME = 255  # bytes, on the usual file systems
+
+_Failure = Callable[[OSError], StorageError]
+
+
+class GatheringFile:
+    """Writes to a descriptor: large buffers as they are, without a copy, small ones put together first."""
+
+    __slots__ = ("_failure", "_fd", "_gathered", "_position", "aside")
+
+    def __init__(self, fd: int, failure: _Failure, aside: Path | None = None) -> None:
+        self.aside = aside  # where the bytes are until they take their place; None if they are written directly
+        self._fd = fd
+        self._failure = failure
+        self._gathered = bytearray()
+        self._position = 0
+
+    def write(self, data: Any) -> int:
+        """Take all of a contiguous buffer; returns its size in bytes."""
+        view = memoryview(data)
+        size = view.nbytes
+        if not size:
+            return 0
+        view = view.cast("B")
+        if size < _SMALL:
+            self._gathered += view
+            if len(self._gathered) >= _GATHERED:
+                self.flush()
+        else:
+            self.flush()
+            self._write(view)
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        """The number of bytes written so far."""
+        return self._position
+
+    def flush(self) -> None:
+        """Hand what was gathered to the system."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, bytearray()
+            self._write(memoryview(gathered))
+
+    def _write(self, view: memoryview) -> None:
+        done = 0
+        try:
+            while done < len(view):
+                done += os.write(self._fd, view[done : done + _AT_ONCE])
+        except OSError as error:
+            raise self._failure(error) from error
+
+
+@contextmanager
+def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) -> Iterator[GatheringFile]:
+    """A file to write to, which takes the place of `path` when the block is left without an exception.
+
+    ::
+
+        with replacing("model.pt", durable=True) as file:
+            torch.save(model.state_dict(), file)
+
+    A link stays a link, and what it points to is replaced. An older file's permissions are kept. With `durable` the
+    file is on the disk, name and all, when this returns. A pipe or a device is written to directly.
+    """
+    shown = os.fsdecode(path)
+    older = _status(shown)
+    if older is not None and not stat.S_ISREG(older.st_mode):
+        with _directly(shown, older) as file:
+            yield file
+        return
+    failure = _keeping(shown, older)
+    target = Path(os.path.realpath(shown))
+    aside = _aside(target)
+    fd = _create(aside, target, older, failure)
+    try:
+        file = GatheringFile(fd, failure, aside)
+        yield file
+        file.flush()
+        try:
+            if older is not None:
+                os.fchmod(fd, stat.S_IMODE(older.st_mode))
+            if durable:
+                os.fsync(fd)
+            closing, fd = fd, -1
+            os.close(closing)  # a network file system may find out only now that it has no room
+            aside.replace(target)
+        except OSError as error:
+            raise failure(error) from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+        with suppress(OSError):  # renamed already, or out of reach: what went wrong is said by the exception
+            aside.unlink()
+    if durable:
+        _sync_folder(shown, target.parent)
+
+
+def _status(shown: str) -> os.stat_result | None:
+    """What the path, or the file that it links to, is now; None if there is nothing."""
+    try:
+        status = Path(shown).stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _keeping(shown, None)(error) from error
+    except ValueError:  # a zero byte in it
+        raise UsageError(f"{shown[:100]!r} cannot be the path of a file") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise UsageError(f"{shown} is a folder: name a file in it")
+    return status
+
+
+def _keeping(shown: str, older: os.stat_result | None) -> _Failure:
+    """Makes of the system's error one that says what became of the file."""
+
+    def failure(error: OSError) -> StorageError:
+        kept = "the older file is unchanged" if older is not None else "no file was made"
+        reason = error.strerror or str(error)
+        return StorageError(error.errno or errno.EIO, f"{reason}; nothing was written, {kept}", shown)
+
+    return failure
+
+
+def _aside(target: Path) -> Path:
+    """A name in the same folder, so that renaming does not copy, that tells whose it is and cannot be in use."""
+    ending = f".cordwood-{os.getpid()}-{secrets.token_hex(6)}.part"
+    room = _LONGEST_NAME - 1 - len(ending)
+    return target.with_name("." + os.fsencode(target.name)[:room].decode(errors="ignore") + ending)
+
+
+def _create(aside: Path, target: Path, older: os.stat_result | None, failure: _Failure) -> int:
+    # Nobody may read the new file who may not read the older one, not even while it is being written.
+    mode = 0o666 if older is None else older.st_mode & 0o666
+    try:
+        if older is not None and not os.access(target, os.W_OK):  # renaming would get around the protection
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as error:
+        raise failure(error) from error
+    except BaseException:  # an interrupt, after the file was made
+        aside.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _directly(shown: str, status: os.stat_result) -> Iterator[GatheringFile]:
+    kind = "pipe" if stat.S_ISFIFO(status.st_mode) else "device"
+
+    def failure(error: OSError) -> StorageError:
+        what = f"this is a {kind}, and a part may have been written"
+        return StorageError(error.errno or errno.EIO, f"{error.strerror or error}; {what}", shown)
+
+    try:
+        fd = os.open(shown, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise failure(error) from error
+    try:
+        file = GatheringFile(fd, failure)
+        yield file
+        file.flush()
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(shown: str, folder: Path) -> None:
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        reason = f"{error.strerror or error}; the new file is in place, but may be lost if the power fails now"
+        raise StorageError(error.errno or errno.EIO, reason, shown) from error
