@@ -254,3 +254,65 @@ def test_the_sum_in_threads_is_the_sum(data: bytes, before: int) -> None:
         patch.setattr(zipwrite, "_CHUNK_OF_SUM", 300)
         assert crc32(data, before) == zlib.crc32(data, before)
     assert crc32(data, before) == zlib.crc32(data, before)
+
+
+def streamed(*contents: tuple[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    writer = ZipWriter(file.write)
+    for name, data in contents:
+        start = writer.add_deflating(name, data)
+        assert zlib.decompressobj(-15).decompress(file.getvalue()[start:]) == data
+    writer.add("plain", b"behind")
+    writer.finish()
+    return file.getvalue()
+
+
+@given(st.lists(st.binary(max_size=300), max_size=4))
+def test_what_is_deflated_as_it_is_written_is_read_by_us_and_by_zipfile(contents: list[bytes]) -> None:
+    data = streamed(*((f"entry {number}", content) for number, content in enumerate(contents)))
+    with zipfile.ZipFile(io.BytesIO(data)) as theirs:
+        assert theirs.testzip() is None
+        assert [theirs.read(name) for name in theirs.namelist()] == [*contents, b"behind"]
+    ours = archive_of(data)
+    assert [ours.read(entry) for entry in ours.entries.values()] == [*contents, b"behind"]
+    assert all(ours.check(entry) for entry in ours.entries.values())
+
+
+def test_several_chunks_are_deflated_as_they_are_written_into_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipwrite, "_CHUNK", 1000)
+    monkeypatch.setattr(zipwrite, "_PIECES_AT_ONCE", 3)
+    data = bytes(range(256)) * 50
+    ours = archive_of(streamed(("x/data/0", data)))
+    assert ours.read(ours.entries["x/data/0"]) == data
+    pieces, crc = deflate(data)
+    assert crc == zlib.crc32(data)
+    assert len(pieces) == 13
+
+
+def test_an_archive_deflated_as_it_was_written_is_recovered_without_its_directory() -> None:
+    data = streamed(("a", b"first" * 100), ("b", b"second" * 100))
+    recovered = Archive.recover(open_source(io.BytesIO(data[: data.index(b"PK\1\2")])))
+    assert [recovered.read(entry) for entry in recovered.entries.values()] == [
+        b"first" * 100,
+        b"second" * 100,
+        b"behind",
+    ]
+
+
+def test_the_descriptor_of_a_huge_entry_has_wide_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipwrite, "MAX32", 0xFFFF)
+    data = streamed(("huge", bytes(70_000)))
+    at = data.index(b"PK\x07\x08")
+    crc, stored, size = struct.unpack_from("<IQQ", data, at + 4)
+    assert (crc, size) == (zlib.crc32(bytes(70_000)), 70_000)
+    assert 0 < stored < 1000
+
+
+def test_torch_reads_what_is_deflated_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    with path.open("wb") as file:
+        writer = ZipWriter(file.write)
+        writer.add_deflating("x/data/0", bytes(5000))
+        writer.add("x/version", b"3\n")
+        writer.finish()
+    assert torch._C.PyTorchFileReader(str(path)).get_record("data/0") == bytes(5000)

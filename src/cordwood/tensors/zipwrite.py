@@ -5,9 +5,9 @@
         writer.add("x/data/0", array)
         writer.finish()
 
-Sizes and checksums stand in the local headers, so nothing has to be sought back to or to follow the data, and a cut
-archive can be recovered. Equal contents give equal bytes: there is no clock in an archive. As in torch's files, an
-extra field "FB" of the local header pushes the data to a multiple of the alignment.
+Sizes and checksums stand in the local headers (but for `add_deflating`, where they follow), so nothing has to be sought
+back to, and a cut archive can be recovered. Equal contents give equal bytes: there is no clock in an archive. As in
+torch's files, an extra field "FB" of the local header pushes the data to a multiple of the alignment.
 """
 
 import struct
@@ -46,6 +46,9 @@ _VERSION, _VERSION_ZIP64 = 20, 45  # of the zip format that a reader needs
 _DATE = 1 << 5 | 1  # 1980-01-01, the first there is
 _PADDING_EXTRA = 0x4246  # "FB"
 _CHUNK = 1 << 20  # deflated by itself
+_PIECES_AT_ONCE = 16
+_DESCRIPTOR = 1 << 3  # the flag of an entry whose sizes follow its data
+_DESCRIPTOR_SIGNATURE = 0x08074B50
 _CHUNK_OF_SUM = 1 << 23  # summed by itself
 _WORTH_THREADS = 1 << 25  # one thread sums this in 10 ms
 _WINDOW = 1 << 15  # how far back deflate looks
@@ -91,6 +94,23 @@ class ZipWriter:
         pieces = [_flat(piece) for piece in compressed]
         return self._add(name, DEFLATED, pieces, sum(map(len, pieces)), size, crc, 1)
 
+    def add_deflating(self, name: str, data: Buffer) -> int:
+        """Deflate a buffer that is too large to hold its deflated form as well; returns the offset of the data.
+
+        Its sizes are known only when it is written, so they follow it, as torch's own writer does it for everything.
+        """
+        size = memoryview(data).nbytes
+        wide = size >= MAX32 - (size >> 8)  # what cannot be made smaller grows a little
+        header, start = self._begin(name, UTF8 | _DESCRIPTOR, DEFLATED, 0, 0, 0, wide, 1)
+        crc = 0
+        for piece, chunk_crc, length in deflating(data):
+            self._put(piece)
+            crc = combine_crc32(crc, chunk_crc, length)
+        stored = self.position - start
+        self._put(struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGNATURE, crc, stored, size))
+        self._list(name, UTF8 | _DESCRIPTOR, DEFLATED, crc, stored, size, header, wide)
+        return start
+
     def finish(self) -> None:
         """Write the directory. Nothing can be added after it."""
         offset = self.position
@@ -107,31 +127,44 @@ class ZipWriter:
     def _add(
         self, name: str, method: int, pieces: list[memoryview], stored: int, size: int, crc: int, align: int
     ) -> int:
+        wide = size >= MAX32 or stored >= MAX32
+        header, start = self._begin(name, UTF8, method, crc, stored, size, wide, align)
+        for piece in pieces:
+            self._put(piece)
+        self._list(name, UTF8, method, crc, stored, size, header, wide)
+        return start
+
+    def _begin(
+        self, name: str, flags: int, method: int, crc: int, stored: int, size: int, wide: bool, align: int
+    ) -> tuple[int, int]:
+        """Write the local header; returns where it stands, and where the data will."""
         encoded = name.encode()
         if name in self._names or trap_in_name(name) or len(encoded) > MAX16:
             what = "is in the archive already" if name in self._names else "cannot be the name of an entry"
             raise UsageError(f"{name[:100]!r} {what}")
         self._names.add(name)
         header = self.position
-        wide = b""
-        if size >= MAX32 or stored >= MAX32:
-            wide = struct.pack("<HHQQ", ZIP64_EXTRA, 16, size, stored)
-        extra = wide + _padding(header + LOCAL.size + len(encoded) + len(wide), align)
+        extra = struct.pack("<HHQQ", ZIP64_EXTRA, 16, size, stored) if wide else b""
+        extra += _padding(header + LOCAL.size + len(encoded) + len(extra), align)
         version = _VERSION_ZIP64 if wide else _VERSION
         sizes = (MAX32, MAX32) if wide else (stored, size)
-        fields = (UTF8, method, 0, _DATE, crc, *sizes, len(encoded))
-        self._put(LOCAL.pack(LOCAL_SIGNATURE, version, *fields, len(extra)) + encoded + extra)
-        start = self.position
-        for piece in pieces:
-            self._put(piece)
-        # In the directory the offset too may need 64 bits; there is no padding.
+        fields = (flags, method, 0, _DATE, crc, *sizes, len(encoded), len(extra))
+        self._put(LOCAL.pack(LOCAL_SIGNATURE, version, *fields) + encoded + extra)
+        return header, self.position
+
+    def _list(
+        self, name: str, flags: int, method: int, crc: int, stored: int, size: int, header: int, wide: bool
+    ) -> None:
+        """Remember the entry for the directory, where the offset too may need 64 bits and there is no padding."""
+        encoded = name.encode()
         large = [value for value in (size, stored) if wide] + [value for value in (header,) if value >= MAX32]
+        sizes = (MAX32, MAX32) if wide else (stored, size)
+        fields = (flags, method, 0, _DATE, crc, *sizes, len(encoded))
         extra = struct.pack(f"<HH{len(large)}Q", ZIP64_EXTRA, 8 * len(large), *large) if large else b""
         version = _VERSION_ZIP64 if large else _VERSION
         made_by = _VERSION_ZIP64
         central = CENTRAL.pack(CENTRAL_SIGNATURE, made_by, version, *fields, len(extra), 0, 0, 0, 0, min(header, MAX32))
         self._directory.append(central + encoded + extra)
-        return start
 
     def _put(self, data: bytes | memoryview) -> None:
         if len(data):
@@ -166,10 +199,19 @@ def deflate(data: Buffer, level: int = 6, threads: int = 2) -> tuple[list[bytes]
 
     The data are cut at the same places whatever the number of threads, so the bytes are the same too.
     """
+    chunks = list(deflating(data, level, threads))
+    crc = 0
+    for _, chunk_crc, length in chunks:
+        crc = combine_crc32(crc, chunk_crc, length)
+    return [piece for piece, _, _ in chunks], crc
+
+
+def deflating(data: Buffer, level: int = 6, threads: int = 2) -> Iterator[tuple[bytes, int, int]]:
+    """The pieces of a deflated stream as they are made, each with the checksum and the length of its data."""
     view = _flat(data)
     starts = range(0, max(1, len(view)), _CHUNK)
 
-    def one(start: int) -> tuple[bytes, int]:
+    def one(start: int) -> tuple[bytes, int, int]:
         chunk = view[start : start + _CHUNK]
         # Each chunk may refer to the end of the one before it, though that is deflated by another thread.
         before = view[max(0, start - _WINDOW) : start]
@@ -179,13 +221,12 @@ def deflate(data: Buffer, level: int = 6, threads: int = 2) -> tuple[list[bytes]
             else zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
         )
         last = start + _CHUNK >= len(view)
-        return stream.compress(chunk) + stream.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH), zlib.crc32(chunk)
+        piece = stream.compress(chunk) + stream.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
+        return piece, zlib.crc32(chunk), len(chunk)
 
-    results = list(_in_threads(one, starts, threads))
-    crc = 0
-    for start, (_, chunk_crc) in zip(starts, results, strict=True):
-        crc = combine_crc32(crc, chunk_crc, min(_CHUNK, len(view) - start))
-    return [piece for piece, _ in results], crc
+    # Some at a time: the pool would otherwise run ahead of who takes the pieces, and hold them all.
+    for first in range(0, len(starts), _PIECES_AT_ONCE):
+        yield from _in_threads(one, starts[first : first + _PIECES_AT_ONCE], threads)
 
 
 def crc32(data: Buffer, crc: int = 0) -> int:
