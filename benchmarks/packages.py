@@ -31,13 +31,13 @@ class PackageCache:
 
     def wheel(self, requirement: str) -> Path:
         """The path of the wheel, downloading it if the cache has it not."""
-        found = self._cached(requirement)
+        found = self.cached(requirement)
         if found is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
             command += ["--retries=1", "--no-deps", "--only-binary=:all:", "--dest", str(self.folder), requirement]
             done = subprocess.run(command, capture_output=True, text=True)
-            found = self._cached(requirement)
+            found = self.cached(requirement)
             if found is None:
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
                 reason = errors[-1] if errors else "no reason given"
@@ -49,7 +49,8 @@ class PackageCache:
         with zipfile.ZipFile(self.wheel(requirement)) as archive:
             return archive.read(member)
 
-    def _cached(self, requirement: str) -> Path | None:
+    def cached(self, requirement: str) -> Path | None:
+        """The path of the wheel if it is in the cache already; nothing is downloaded."""
         name, _, version = requirement.partition("==")
         wanted = (canonical(name), version)
         for path in sorted(self.folder.glob("*.whl")):

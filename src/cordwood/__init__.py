@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from cordwood.errors import FormatError as FormatError
     from cordwood.errors import StorageError as StorageError
     from cordwood.errors import UsageError as UsageError
+    from cordwood.tensors import Inspection as Inspection
+    from cordwood.tensors import Peek as Peek
+    from cordwood.tensors import inspect as inspect
+    from cordwood.tensors import load as load
+    from cordwood.tensors import peek as peek
+    from cordwood.tensors import pickle_module as pickle_module
+    from cordwood.tensors import save as save
+    from cordwood.tensors import trim as trim
 
 __version__ = "0.1.0.dev0"
 
@@ -31,10 +39,18 @@ _HOME = {
     "DoctorError": "errors",
     "FeedError": "errors",
     "FormatError": "errors",
+    "Inspection": "tensors",
+    "Peek": "tensors",
     "StorageError": "errors",
     "UsageError": "errors",
     "codecs": "codecs",
     "errors": "errors",
+    "inspect": "tensors",
+    "load": "tensors",
+    "peek": "tensors",
+    "pickle_module": "tensors",
+    "save": "tensors",
+    "trim": "tensors",
 }
 
 __all__ = [
@@ -42,11 +58,19 @@ __all__ = [
     "DoctorError",
     "FeedError",
     "FormatError",
+    "Inspection",
+    "Peek",
     "StorageError",
     "UsageError",
     "__version__",
     "codecs",
     "errors",
+    "inspect",
+    "load",
+    "peek",
+    "pickle_module",
+    "save",
+    "trim",
 ]
 
 

@@ -1,0 +1,174 @@
+"""`trim`: rewrite a checkpoint without its waste."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cordwood.errors import UsageError
+from cordwood.tensors.allotment import Allotment
+from cordwood.tensors.collect import TRIPWIRE
+from cordwood.tensors.cordread import CordFile
+from cordwood.tensors.files import open_file
+from cordwood.tensors.legacyread import LegacyFile
+from cordwood.tensors.parcel import PackedStorage, Parcel
+from cordwood.tensors.ptread import PtFile
+from cordwood.tensors.ptwrite import write_pt
+from cordwood.tensors.rewrite import Rewritten, SeenStorage
+from cordwood.tensors.safetensors import SafetensorsFile
+from cordwood.tensors.saving import Target
+from cordwood.tensors.source import Source, open_source
+from cordwood.tensors.verify import verify
+
+
+@dataclass(slots=True)
+class Trimmed:
+    """What trimming did."""
+
+    source: str
+    target: str | None
+    before: int  # bytes of the file
+    after: int
+    damaged: list[str] = field(default_factory=list)  # records whose checksum is not that of their bytes
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def saved(self) -> int:
+        """Bytes that the file is smaller."""
+        return self.before - self.after
+
+
+def trim(
+    src: Any, dst: Any = None, *, in_place: bool = False, compress: bool | None = None, dry_run: bool = False
+) -> Trimmed:
+    """Rewrite a checkpoint so that it holds what its tensors reach, and nothing else.
+
+    ::
+
+        cw.trim("x.pt", "small.pt")
+        cw.trim("x.pt", "x.cord")                 # the same, through the codecs
+        cw.trim("x.pt", in_place=True)
+        print(cw.trim("x.pt", dry_run=True).after)
+
+    Values, sharing and everything around the tensors stay as they are; nothing of the file is run, so checkpoints of
+    packages that are not installed survive. Reads only the bytes it keeps. The new file is compared with the old one,
+    tensor by tensor, before it takes its place. A `.pt` file stays compressed or not, unless `compress` says otherwise;
+    the size that ``dry_run=True`` tells is that of an uncompressed `.pt` file.
+    """
+    target = _target(src, dst, in_place, compress, dry_run)
+    with open_source(src) as source:
+        file = _opened(source)
+        rewritten = Rewritten(file, tripwire=target is not None and _compresses(file, target, compress))
+        result = Trimmed(source.name, str(target.path) if target is not None else None, source.size, 0)
+        if target is None:
+            result.after = _size(rewritten, Path(os.fsdecode(dst) if _is_path(dst) else source.name).stem)
+            if rewritten.is_deflated:
+                result.notes.append("the file is compressed; the size told is without compression")
+            return result
+        if in_place and not compress and _has_no_waste(rewritten) and rewritten.is_deflated == target.compress:
+            result.after = source.size
+            result.notes.append("nothing to trim: the file would not become smaller")
+            return result
+        result.damaged = _damaged(rewritten)
+        with target.opened(durable=True) as out:
+            target.write_to(out, rewritten)
+            out.flush()
+            verify(rewritten, out.aside)
+            result.after = out.tell()
+    return result
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | bytes | os.PathLike)
+
+
+def _target(src: Any, dst: Any, in_place: bool, compress: bool | None, dry_run: bool) -> Target | None:
+    if dry_run:
+        return None
+    if (dst is None) != in_place:
+        raise UsageError("trim takes either a second path or in_place=True")
+    if in_place and not _is_path(src):
+        raise UsageError("in_place=True needs the path of the file")
+    if dst is not None and not _is_path(dst):
+        raise UsageError("trim writes to a path, because it reads what it wrote before it keeps it")
+    target = Target(src if in_place else dst, None, compress)
+    if not in_place and _is_path(src) and target.path is not None:
+        old = Path(os.fsdecode(src))
+        if target.path.exists() and old.exists() and target.path.samefile(old):
+            raise UsageError(f"{old} would be written over itself; say in_place=True if that is meant")
+    return target
+
+
+def _opened(source: Source) -> PtFile | LegacyFile:
+    file = open_file(source, Allotment(None))
+    if isinstance(file, CordFile):
+        raise UsageError(f"{source.name} is a .cord file, which holds nothing but what its tensors reach")
+    if isinstance(file, SafetensorsFile):
+        raise UsageError(f"{source.name} is a .safetensors file, whose tensors share nothing and leave nothing over")
+    return file
+
+
+def _compresses(file: PtFile | LegacyFile, target: Target, compress: bool | None) -> bool:
+    """Whether records are to be deflated; what the caller leaves open stays as it is in the file."""
+    if target.format == "cord" and file.byteorder != "little":
+        raise UsageError(
+            f"{file.source.name} was written on a big-endian machine, and the numbers of a .cord file are "
+            "little-endian: "
+            "trim to a .pt file, or load it and save it again"
+        )
+    if compress is None and target.format == "pt" and not target.zipped:
+        target.compress = any(file.coding(key) != "stored" for key in file.keys())  # noqa: SIM118 - it is no dict
+    return target.compress
+
+
+def _has_no_waste(rewritten: Rewritten) -> bool:
+    file = rewritten.file
+    if isinstance(file, LegacyFile) or not {*file.keys()} <= {*rewritten.seen, TRIPWIRE}:
+        return False
+    return all(packed.nbytes == seen.nbytes for packed, seen in _pairs(rewritten))
+
+
+def _pairs(rewritten: Rewritten) -> Iterator[tuple[PackedStorage, SeenStorage]]:
+    return zip(rewritten.storages, rewritten.seen.values(), strict=True)
+
+
+def _size(rewritten: Rewritten, prefix: str) -> int:
+    """The size of an uncompressed result, known without reading the tensors."""
+    position = 0
+
+    def count(data: Any) -> None:
+        nonlocal position
+        position += memoryview(data).nbytes
+
+    write_pt(_Hollow(rewritten), count, prefix or "archive")
+    return position
+
+
+class _Hollow:
+    """A content whose storages have sizes and no bytes."""
+
+    has_tripwire = False
+
+    def __init__(self, rewritten: Rewritten) -> None:
+        self._rewritten = rewritten
+
+    def parcel(self, trip_bytes: int = 0) -> Parcel:
+        parcel = self._rewritten.parcel(trip_bytes)
+        zeros = np.zeros(max((storage.nbytes for storage in parcel.storages), default=0), np.uint8)
+        return replace(parcel, storages=[storage.hollow(zeros) for storage in parcel.storages])
+
+
+def _damaged(rewritten: Rewritten) -> list[str]:
+    """Records whose checksum is wrong, of those that are kept whole; of the others not all bytes are read."""
+    file = rewritten.file
+    if isinstance(file, LegacyFile):
+        return []
+    found = []
+    for packed, seen in _pairs(rewritten):
+        entry = file.entry(packed.key)
+        if packed.nbytes == seen.nbytes and entry.crc and not file.archive.check(entry):
+            found.append(f"{entry.name}: its bytes are not those that its checksum {entry.crc:08x} was made of")
+    return found
