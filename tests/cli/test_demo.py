@@ -1,4 +1,4 @@
-"""``cordwood demo`` on one batch: the files, the table, and what it refuses."""
+"""``cordwood demo`` on one batch: the files, the tables, and what it refuses."""
 
 import importlib.util
 import re
@@ -10,6 +10,9 @@ import pytest
 from cordwood import cli
 
 ROW = re.compile(r"^(?P<title>.+?) +(?P<bytes>[\d,]+) +(?P<share>[\d.]+)% +(?P<ms>[\d.]+) ms +(?P<exact>yes|no)$")
+VIEWS = re.compile(
+    r"^(?P<title>.+?) +(?P<one>[\d,]+) +(?P<two>[\d,]+) +(?P<exact>yes|no) +(?P<shared>yes|no)$", re.MULTILINE
+)
 LOSSY = {"JPEG, quality 92"}
 
 
@@ -27,15 +30,23 @@ def test_the_table_and_the_files(time: str, folder: Path, capsys: pytest.Capture
     assert cli.main(["demo", "--folder", str(folder), "--images", "20"]) == 0
     out, err = capsys.readouterr()
     rows = rows_of(out)
-    assert len(rows) == 12
+    assert len(rows) == 14
     assert {title for title, row in rows.items() if row["exact"] == "no"} == LOSSY
     sizes = {title: int(row["bytes"].replace(",", "")) for title, row in rows.items()}
     # A slice of a batch of 16 carries the whole batch.
     assert sizes["torch.save(batch[i])"] > 15 * sizes["torch.save(batch[i].clone())"]
+    assert sizes['cw.save(batch[i], "x.pt")'] < 1.01 * sizes["torch.save(batch[i].clone())"]
+    assert sizes['cw.save(batch[i], "x.cord")'] < sizes["the clones, zipped"]
     assert sizes["cordwood, small"] <= sizes["cordwood, balanced"] <= sizes["cordwood, raw"]
+    views = {found["title"]: found for found in VIEWS.finditer(out)}
+    assert [title for title, row in views.items() if row["shared"] == "no"] == [
+        "torch.save([v.clone() for v in views])"
+    ]
+    assert len(views) == 5
     assert "reading back" in err
     for named in re.findall(r"^  (/.+)$", out, re.MULTILINE):
         assert any(Path(named).iterdir())
+    assert len(list((folder / "views").iterdir())) == 10
     assert len(list((folder / "images").rglob("*.jpg"))) == 20
     assert len(list((folder / "cordwood-small").glob("*.frame"))) == 20
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, demo
+from cordwood.cli import bench, demo, inspect, trim
 from cordwood.errors import CordwoodError, UsageError
 
 WRONG_USE = 2
@@ -30,7 +30,7 @@ class Verb(Protocol):
         """Do the work and return the exit code."""
 
 
-VERBS: dict[str, Verb] = {"bench": bench, "demo": demo}
+VERBS: dict[str, Verb] = {"bench": bench, "demo": demo, "inspect": inspect, "trim": trim}
 
 
 def build_parser() -> argparse.ArgumentParser:
