@@ -7,6 +7,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
+BENCH_SUITES ?= codecs tensors
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -23,18 +24,20 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test lint fuzz bench clean check-machine
 
 help:
-	@echo "make demo   make a small image folder and show the size of every way to keep it"
+	@echo "make demo   save views and a small image folder in every way, and show what each costs"
 	@echo "make test   lint, types and tests"
 	@echo "make lint   lint and types alone"
-	@echo "make fuzz   feed damaged frames to a build with sanitizers for FUZZ_SECONDS ($(FUZZ_SECONDS))"
-	@echo "make bench  compare the codecs with their rivals"
+	@echo "make fuzz   feed damaged frames and tensor files to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "make bench  compare codecs and tensor files with their rivals"
 	@echo "make clean  delete everything that the others made"
 
 demo: $(VENV)/.installed
 	$(BIN)/cordwood demo $(DEMO_ARGS)
 
-# Lint first: the last line is the test runner's.
+# Lint first: the last line is the test runner's. Tests ask no network, so what they read of it is fetched before;
+# what cannot be fetched is a warning, and skipped.
 test: lint
+	$(BIN)/python -m tests.tensors.fetch_packages
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed
@@ -43,19 +46,20 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.bench-installed
-	$(BIN)/cordwood bench codecs $(BENCH_ARGS)
+	failed=0; for suite in $(BENCH_SUITES); do $(BIN)/cordwood bench $$suite $(BENCH_ARGS) || failed=$$?; done; exit $$failed
 
 # The interpreter is not sanitized, so the sanitizers' libraries must be there before it starts. Python itself frees
 # little at exit, which is no leak of ours; its own allocator would hide overruns.
-fuzz: $(FUZZ_VENV)/.installed
+fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
 	LD_PRELOAD="$$($(FUZZ_CC) -print-file-name=libasan.so) $$($(FUZZ_CC) -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 \
 	PYTHONMALLOC=malloc \
 	$(FUZZ_VENV)/bin/python fuzz/fuzz_frames.py --seconds $(FUZZ_SECONDS)
+	$(if $(wildcard fuzz/fuzz_tensors.py),$(BIN)/python fuzz/fuzz_tensors.py --seconds $(FUZZ_SECONDS))
 
 clean:
-	rm -rf $(VENV) $(FUZZ_VENV) build dist src/*.egg-info cordwood-demo
+	rm -rf $(VENV) $(FUZZ_VENV) build dist src/*.egg-info cordwood-demo .package-cache
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks fuzz -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f src/cordwood/native/*.so

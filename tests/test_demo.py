@@ -1,4 +1,4 @@
-"""The parts of the demo: crops, the image folder, the comparison of bits, the table."""
+"""The parts of the demo: views, crops, the image folder, the comparison of bits, the tables."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from PIL import Image
 from cordwood.demo.kept import same_bits
 from cordwood.demo.photographs import choose_crop, make_image_folder
 from cordwood.demo.prepare import prepare_batch
-from cordwood.demo.report import Report, Row, format_report
+from cordwood.demo.report import Report, Row, ViewRow, format_report
+from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
 
 
 def no_progress(step: str, done: int, total: int) -> None:
@@ -62,11 +63,46 @@ def test_same_bits_means_every_bit(one: torch.Tensor, other: torch.Tensor, same:
     assert same_bits(one, other) is same
 
 
-def test_the_table_is_aligned() -> None:
+def test_views_are_cut_out_and_still_shared(tmp_path: Path) -> None:
+    rows = save_views(tmp_path / "views", no_progress)
+    assert all(row.exact for row in rows)
+    plain, clones, *ours = rows
+    needed = ELEMENTS * torch.float32.itemsize
+    assert plain.shared
+    assert plain.one_view > 900 * needed
+    assert not clones.shared
+    assert clones.two_views > 2 * needed
+    assert len(ours) == 3
+    for row in ours:
+        assert row.shared, row.title
+        assert row.one_view < needed + 1200, row.title
+        assert row.two_views < 1.5 * needed + 1200, row.title
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "views").iterdir()}
+    assert sorted(sizes.values()) == sorted(size for row in rows for size in (row.one_view, row.two_views))
+
+
+def test_what_is_shared_is_found_out_by_writing() -> None:
+    behind = torch.zeros(2000)
+    assert is_shared([behind[:1000], behind[500:1500]])
+    assert not is_shared([behind[:1000], behind[500:1500].clone()])
+    assert not same_views([torch.zeros(2)], [torch.tensor([0.0, -0.0])])
+
+
+def test_the_tables_are_aligned() -> None:
+    views = [ViewRow("torch.save", 4_001_661, 4_001_732, True, True), ViewRow("ours", 846, 891, True, False)]
     rows = [Row("plain", 1000, 0.0025, True), Row("a much longer way", 62.5, 0.01234, False, note="a | b")]
-    text = format_report(Report(rows, "plain", 40, (3, 8, 8), [Path("x/plain")]))
+    text = format_report(Report(views, rows, "plain", 40, (3, 8, 8), [Path("x/plain")]))
     assert text.splitlines() == [
-        "40 images, prepared as float32 tensors of 3x8x8; read back with one thread, median:",
+        "1. A view of 1,000 of 1,000,000 zeros, and two such views that overlap by half; bytes of the files:",
+        "",
+        "way to save   one view  two views  same bits  still shared",
+        "----------------------------------------------------------",
+        "torch.save   4,001,661  4,001,732        yes           yes",
+        "ours               846        891        yes            no",
+        "",
+        "  still shared: a number written through one view after loading is seen through the other",
+        "",
+        "2. 40 images, prepared as float32 tensors of 3x8x8; read back with one thread, median:",
         "",
         "way to keep it     bytes a sample  of torch.save  read back  same bits",
         "----------------------------------------------------------------------",

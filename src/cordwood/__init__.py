@@ -1,11 +1,14 @@
 """Cordwood keeps tensors in fewer bytes and gives them back bit for bit.
 
     import cordwood as cw
-    import numpy as np
 
-    array = np.arange(65536, dtype=np.int64)
+    cw.save(batch[3], "one.pt")         # the bytes of one slice; plain torch.load reads the file
+    cw.save(model.state_dict(), "model.cord")
+    state = cw.load("model.cord")       # also .pt, old and new, and .safetensors
+    print(cw.inspect("checkpoint.pt"))  # what is in it, what is shared, what is waste
+    cw.trim("checkpoint.pt", "small.pt")
+
     frame = cw.codecs.encode(array, "small")
-    assert np.array_equal(cw.codecs.decode(frame), array)
 
 Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
 """

@@ -15,6 +15,8 @@ import torch
 
 import cordwood as cw
 from cordwood.tensors import background
+from cordwood.tensors.background import wait_for_turn
+from cordwood.tensors.saving import Target
 from tests.tensors.objects import CATALOGUE, QUIET, as_loaded, floats
 from tests.tensors.same import assert_same, assert_shares_alike
 
@@ -169,17 +171,29 @@ def test_saves_to_one_path_happen_in_order(gate: threading.Event, tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_plain_save_waits_for_its_turn(gate: threading.Event, tmp_path: Path) -> None:
+def test_a_plain_save_waits_for_its_turn(
+    gate: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "x.pt")
-    cw.save(torch.zeros(10), tmp_path / "x.pt", background=True)
-    other = threading.Thread(target=cw.save, args=(torch.ones(10), tmp_path / "link"))
-    other.start()
-    elsewhere = tmp_path / "y.pt"
-    cw.save(torch.ones(1), elsewhere)  # which need not wait
-    assert elsewhere.exists()
-    assert not (tmp_path / "x.pt").exists()
-    gate.set()
-    other.join(60)
+    first = cw.save(torch.zeros(10), tmp_path / "x.pt", background=True)
+    assert first is not None
+    written = []
+
+    def writes(target: Target, *arguments: Any) -> None:
+        written.append((target.name, first.done()))
+        write(target, *arguments)
+
+    write = Target.write
+    monkeypatch.setattr(Target, "write", writes)
+    cw.save(torch.ones(1), tmp_path / "y.pt")  # which need not wait
+    opener = threading.Thread(target=gate.set)
+    monkeypatch.setattr(
+        "cordwood.tensors.saving.wait_for_turn", lambda identity: (opener.start(), wait_for_turn(identity))
+    )
+    cw.save(torch.ones(10), tmp_path / "link")
+    opener.join(60)
+    assert (str(tmp_path / "y.pt"), False) in written
+    assert (str(tmp_path / "link"), True) in written
     assert torch.equal(torch.load(tmp_path / "x.pt"), torch.ones(10))
 
 

@@ -78,3 +78,10 @@ def test_sizes_as_people_read_them() -> None:
     sizes = {0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 198_600_000: "198.6 MB"}
     assert {size: human(size) for size in sizes} == sizes
     assert human(10**30).endswith(" EB")
+
+
+def test_a_note_that_does_not_fit_says_what_matters_most() -> None:
+    weight = torch.ones(6, 5).t()
+    names = [f"network.recurrent.layer{i}.weight_of_the_gate" for i in range(4)]
+    lines = str(cw.inspect(saved(dict.fromkeys(names, weight)))).splitlines()
+    assert lines[4].endswith("  shares with ne...gate +2")

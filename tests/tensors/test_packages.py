@@ -192,7 +192,7 @@ def test_inspect_tells_what_is_in_it(member: Member, file: Path) -> None:
     assert list(found) == list(tensors)
     for name, tensor in tensors.items():
         row = found[name]
-        assert tuple(row.shape) == tuple(tensor.shape)
+        assert row.shape == tuple(tensor.shape)
         assert str(row.dtype).removeprefix("torch.") == str(tensor.dtype).removeprefix("torch.")
         assert row.contiguous == tensor.is_contiguous()
         assert row.reachable == tensor.numel() * tensor.element_size()  # none of these overlaps itself

@@ -91,6 +91,18 @@ def test_adjoining_groups_are_read_at_once() -> None:
     assert reads == [(0, 400)]
 
 
+def test_between_groups_there_are_zeros() -> None:
+    views = [View(0, 1, (3,), (1,)), View(16, 8, (2,), (8,)), View(48, 1, (5,), (2,))]
+    storage, memory = packed(64, views)
+    assert [group.offset for group in storage.layout.groups] == [0, 8, 24]
+    out = np.full(storage.nbytes, 0xEE, np.uint8)
+    storage.gather(storage.layout.groups, 0, out)
+    assert out.tolist() == filled(storage.layout, memory).tolist()
+    rest = np.full(storage.nbytes - 8, 0xEE, np.uint8)
+    storage.gather(storage.layout.groups[1:], 8, rest)
+    assert rest.tolist() == out[8:].tolist()
+
+
 def test_scratch_is_used_again() -> None:
     scratch = Scratch()
     large = scratch.take(1000)

@@ -1,9 +1,7 @@
 """The pickle module: torch.save and torch.load through the codecs, trimmed and shared, and without running code."""
 
-import copy
 import importlib
 import io
-import multiprocessing
 import pickle
 import subprocess
 import sys
@@ -29,6 +27,13 @@ pytestmark = QUIET
 each_case = pytest.mark.parametrize("case", CATALOGUE.values(), ids=CATALOGUE)
 
 
+def run(code: str) -> str:
+    """What a process of its own prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def saved(obj: Any, *, legacy: bool = False, **options: Any) -> bytes:
     file = io.BytesIO()
     torch.save(obj, file, pickle_module=cw.pickle_module, _use_new_zipfile_serialization=not legacy, **options)
@@ -43,7 +48,7 @@ def loaded(data: bytes, **options: Any) -> Any:
 def trusting(pickled: bytes) -> Iterator[None]:
     """Trust every name that a pickle has, as a user would who made it."""
     names = [name for name in describe(pickled, "x").world.globals if name.module.split(".")[0] != "cordwood"]
-    values = []
+    values: list[Any] = []
     for name in names:
         value: Any = importlib.import_module(name.module)
         for part in name.name.split("."):
@@ -51,6 +56,7 @@ def trusting(pickled: bytes) -> Iterator[None]:
         if isinstance(value, torch.dtype | torch.qscheme | np.ndarray):
             continue
         values.append((value, f"{name.module}.{name.name}"))
+    values += [(kind, f"numpy.dtypes.{kind.__name__}") for kind in (np.dtypes.Float64DType, np.dtypes.Float32DType)]
     with torch.serialization.safe_globals(values):
         yield
 
@@ -76,7 +82,7 @@ def test_the_catalogue_in_torchs_files(case: Case, legacy: bool, tmp_path: Path)
     obj = case.make()
     path = tmp_path / "x.pt"
     torch.save(obj, path, pickle_module=cw.pickle_module, _use_new_zipfile_serialization=not legacy)
-    if not case.safe:
+    if not case.safe and case.name != "no_bytes":  # which needs no name in newer protocols
         with pytest.raises(cw.FormatError, match="not on the list"):
             torch.load(path, pickle_module=cw.pickle_module, weights_only=False)
     with trusting(cw.pickle_module.dumps(obj)):
@@ -147,10 +153,13 @@ def test_a_storage_that_is_met_twice_does_not_stand_for_the_next(legacy: bool) -
     obj = [first, first, second, first, floats(3), second]
     again = loaded(saved(obj, legacy=legacy))
     assert_same(obj, again, strides=False)
-    again = cw.pickle_module.loads(cw.pickle_module.dumps([first, first, second.untyped(), second]))
+    again = cw.pickle_module.loads(cw.pickle_module.dumps([first, first, second]))
     again[0][1] = 4.0
     assert again[1][1] == 4.0
-    assert len(again[3]) == 7
+    untyped = floats(5).untyped_storage()
+    again = cw.pickle_module.loads(cw.pickle_module.dumps([untyped, untyped, floats(7).untyped_storage()]))
+    assert again[0] is again[1]
+    assert again[2].nbytes() == 28
 
 
 # as a pickle module
@@ -208,33 +217,42 @@ def test_nothing_else_is_changed_by_importing_it() -> None:
     """In a process of its own: what copy, pickle and the tables behind them do with tensors."""
     code = """
 import copy, copyreg, pickle, torch
-from torch.multiprocessing.reductions import ForkingPickler
+from multiprocessing.reduction import ForkingPickler
+import torch.multiprocessing
 base = torch.arange(10.0)
 view = base[2:4]
-before = pickle.dumps(view), dict(copyreg.dispatch_table), dict(ForkingPickler._extra_reducers), torch.Tensor.__reduce_ex__
+def tables():
+    of_others = dict(copyreg.dispatch_table), dict(ForkingPickler._extra_reducers), dict(vars(torch.Tensor))
+    return pickle.dumps(view), *of_others
+before = tables()
 import cordwood
 cordwood.pickle_module.loads(cordwood.pickle_module.dumps([view, base.untyped_storage()]))
-after = pickle.dumps(view), dict(copyreg.dispatch_table), dict(ForkingPickler._extra_reducers), torch.Tensor.__reduce_ex__
-assert before == after
+assert before == tables()
 copied = copy.deepcopy([view, base])
 assert copied[0].untyped_storage().nbytes() == 40
 copied[1][2] = 7
 assert copied[0][0] == 7
-print(sorted(name for name in vars(torch.serialization) if "cordwood" in name))
+print("as before")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert run(code) == "as before\n"
 
 
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor * 2
-
-
-def test_copies_and_processes_are_as_before() -> None:
-    base = floats(10)
-    assert copy.copy(base).data_ptr() == base.data_ptr()
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert torch.equal(pool.apply(_double, (base.numpy(),)), base.numpy() * 2)  # type: ignore[arg-type]
+def test_processes_still_share_tensors() -> None:
+    code = """
+import torch, torch.multiprocessing as mp, cordwood
+cordwood.pickle_module.dumps(torch.zeros(3))
+def fill(tensor):
+    tensor.fill_(7)
+shared = torch.zeros(5).share_memory_()
+process = mp.get_context("fork").Process(target=fill, args=(shared,))
+process.start()
+process.join()
+queue = mp.get_context("fork").SimpleQueue()
+queue.put(shared[1:3])
+queue.get().zero_()
+print(shared.tolist())
+"""
+    assert run(code) == "[7.0, 0.0, 0.0, 7.0, 7.0]\n"
 
 
 # safe
@@ -277,6 +295,7 @@ def test_torch_demands_that_safety_is_left_to_us() -> None:
         torch.load(io.BytesIO(saved(floats(2))), pickle_module=cw.pickle_module, weights_only=True)
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol 4")
 @pytest.mark.parametrize("legacy", [False, True])
 def test_torch_alone_says_that_it_cannot(legacy: bool, tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
@@ -291,8 +310,7 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cordwood" in done.stdout
+    assert "cordwood" in run(code)
 
 
 @pytest.mark.parametrize("legacy", [False, True])
@@ -302,7 +320,12 @@ def test_places_are_mapped_as_torch_does(legacy: bool) -> None:
     assert_same(obj, loaded(data, map_location="cpu"), strides=False)
     assert_same(obj, loaded(data, map_location={"cpu": "cpu"}), strides=False)
     seen = []
-    again = loaded(data, map_location=lambda storage, location: seen.append(location) or storage)
+
+    def stay(storage: Any, location: str) -> Any:
+        seen.append(location)
+        return storage
+
+    again = loaded(data, map_location=stay)
     assert_same(obj, again, strides=False)
     assert seen == ["cpu", "cpu"]
     meta = loaded(data, map_location="meta")
@@ -325,6 +348,8 @@ def test_damaged_bytes_are_refused() -> None:
             again = cw.pickle_module.loads(bytes(bad))
         except cw.FormatError:
             refused += 1
+        except cw.UsageError as error:  # the name of a device, which might be one of another machine
+            assert "which this machine does not have" in str(error)
         else:
             if isinstance(again, dict) and isinstance(again.get("floats"), torch.Tensor):
                 floats_now = again["floats"]
@@ -426,5 +451,4 @@ file = io.BytesIO()
 torch.save([base[:1_000_000], base[500_000:1_000_000]], file, pickle_module=cw.pickle_module)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 40_000  # KiB: a tenth of the whole
+    assert int(run(code)) < 40_000  # KiB: a tenth of the whole

@@ -335,3 +335,28 @@ def test_torch_reads_files_of_any_name(name: str, compress: bool, tmp_path: Path
     assert torch.equal(cw.load(tmp_path / name)["a"], torch.zeros(500))
     if not compress:
         assert torch.equal(torch.load(tmp_path / name, mmap=True)["a"], torch.zeros(500))
+
+
+@pytest.mark.parametrize("goal", ["small", "balanced", "fast", "raw"])
+def test_large_and_small_views_of_one_storage(goal: str) -> None:
+    """Small ones share a record with their neighbours, wherever they lie; large ones have their own."""
+    base = floats(40_000)
+    places = [(0, 6000), (6100, 6110), (6200, 6203), (7000, 7001), (8000, 15_000), (15_001, 15_002), (16_000, 16_100)]
+    views = [base[start:end] for start, end in places]
+    data = saved(views, format="cord", goal=goal)
+    assert_same(views, cw.load(io.BytesIO(data)))
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert [name for name in archive.namelist() if name.startswith("data/")] == [f"data/0.{n}" for n in range(4)]
+
+
+def test_small_views_of_many_dtypes_in_one_record() -> None:
+    memory = torch.arange(4000, dtype=torch.int64).view(torch.uint8)
+    views = [
+        memory[8:40].view(torch.float64),
+        memory[100:103],
+        memory[400:420].view(torch.int32),
+        memory[900:901].bool(),
+    ]
+    views += [memory[1000:1003].view(torch.bool), memory[1600:1632].view(torch.complex128), memory[2001:2002]]
+    assert_same(views, loaded(views, format="cord"))
+    assert_shares_alike(views, loaded(views, format="cord"))

@@ -1,4 +1,4 @@
-"""The demo from end to end: make the images, prepare them, keep them in every way, read them back."""
+"""The demo from end to end: save views; make images, prepare them, keep them in every way, read them back."""
 
 import shutil
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def run_demo(folder: Path, *, images: int = 240, progress: Progress = lambda step, done, total: None) -> Report:
-    """Make ``images`` images below ``folder``, keep them in every way, and report size, time and exactness of each."""
+    """Save views, and ``images`` images, in every way below ``folder``, and report sizes, times and what is lost."""
     if images < BATCH:
         raise UsageError(f"the demo was asked for {images} images; it needs at least {BATCH}, one batch")
     require_demo_extra()
@@ -45,8 +45,10 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
     from cordwood.demo.kept import Kept, keep, time_reading
     from cordwood.demo.prepare import prepare_batch
+    from cordwood.demo.views import save_views
     from cordwood.demo.ways import BASELINE, all_ways, reprepare
 
+    views = save_views(folder / "views", progress)
     sources = make_image_folder(folder / "images", images, progress=progress)
     samples = []
     for start in range(0, images, BATCH):
@@ -63,5 +65,5 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     for one in kept.values():
         rows.append(Row(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note))
         progress("comparing bits", len(rows), len(kept))
-    folders = [folder / name for name in kept]
-    return Report(rows, BASELINE, images, tuple(samples[0].tensor.shape), folders)
+    folders = [folder / name for name in ("views", *kept)]
+    return Report(views, rows, BASELINE, images, tuple(samples[0].tensor.shape), folders)

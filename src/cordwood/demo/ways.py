@@ -18,6 +18,7 @@ from PIL import Image
 from cordwood import codecs
 from cordwood.demo.photographs import JPEG_QUALITY
 from cordwood.demo.prepare import Sample, normalised, prepared_pixels
+from cordwood.tensors import load, save
 
 GOALS = ("raw", "fast", "balanced", "small")
 PLANNING_SAMPLES = 16
@@ -45,7 +46,9 @@ def all_ways(samples: list[Sample]) -> list[Way]:
     return [
         Way("torch.save(batch[i])", "torch-slices", ".pt", write_slice, read_tensor, only_one_batch=True),
         Way(BASELINE, "torch-clones", ".pt", write_clone, read_tensor),
-        Way("the same, zipped", "torch-zipped", ".zip", write_zipped, read_zipped),
+        Way('cw.save(batch[i], "x.pt")', "cw-save-pt", ".pt", write_saved, read_tensor),
+        Way('cw.save(batch[i], "x.cord")', "cw-save-cord", ".cord", write_saved, read_loaded),
+        Way("the clones, zipped", "torch-zipped", ".zip", write_zipped, read_zipped),
         Way("uint8 pixels (.npy)", "uint8", ".npy", write_pixels, read_pixels),
         Way(f"PNG, level {PNG_LEVEL}", "png", ".png", write_png, read_png),
         Way("WebP, lossless", "webp", ".webp", write_webp, read_image),
@@ -86,6 +89,17 @@ def write_clone(sample: Sample, path: Path) -> None:
 def read_tensor(path: Path) -> torch.Tensor:
     """What ``torch.save`` wrote."""
     tensor: torch.Tensor = torch.load(path, weights_only=True)
+    return tensor
+
+
+def write_saved(sample: Sample, path: Path) -> None:
+    """The slice as it is; what it does not reach stays out of the file."""
+    save(sample.tensor, path)
+
+
+def read_loaded(path: Path) -> torch.Tensor:
+    """What ``cw.save`` wrote, in whatever format."""
+    tensor: torch.Tensor = load(path)
     return tensor
 
 

@@ -129,6 +129,13 @@ class RecordRow:
 class Inspection:
     """What is in a file. Made by `inspect`; prints as a table.
 
+    ::
+
+        inspection = cw.inspect("x.pt")
+        print(inspection)
+        for row in inspection.tensors:
+            print(row.name, row.shape, row.wasted, row.shared_with)
+
     `stored`, `reachable` and `wasted` count every storage once. `damaged` says what is wrong with the file, `advice`
     what to do about it and about waste, a line each. `checks` tells in words what the checksums said.
     """

@@ -10,7 +10,6 @@ _RIGHT = frozenset((3, 4, 5))
 # Which column is narrowed first, and how far; then the next.
 _GIVE_WAY = ((6, 32), (0, 36), (1, 22), (6, 24), (0, 26), (1, 16), (6, 12), (0, 18), (1, 12), (6, 8), (0, 12))
 _GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12))
-_LONGEST_PARTNER = 18
 _MOST_LINES = 20  # of globals, records, damage
 
 
@@ -53,15 +52,13 @@ def dtype_text(row: TensorRow) -> str:
     return "?" if row.dtype is None else str(row.dtype).removeprefix("torch.")
 
 
-def note_of(row: TensorRow, first_in: dict[str, str]) -> str:
-    """What is worth saying; `first_in` is the first tensor of every storage."""
+def note_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -> str:
+    """What is worth saying; `first_in` is the first tensor of every storage, `room` how long a note should be."""
     notes = []
     if row.damaged:
         notes.append("damaged" if row.stored else "lost")
-    partners = [shortened(name, _LONGEST_PARTNER) for name in row.first_partners(2)]
-    if partners:
-        more = f" +{row.partner_count - 2}" if row.partner_count > 2 else ""
-        notes.append(f"shares with {', '.join(partners)}{more}")
+    if row.partner_count:
+        notes.append(_partners(row, room))
     elif row.storages and first_in.get(row.storages[0], row.name) != row.name:
         notes.append(f"in the storage of {first_in[row.storages[0]]}")
     if row.layout != "strided":
@@ -72,7 +69,17 @@ def note_of(row: TensorRow, first_in: dict[str, str]) -> str:
         notes.append(row.location)
     if row.codec not in ("stored", "raw", ""):
         notes.append(f"{row.codec} {human(row.in_file)}")
+    while room is not None and len(notes) > 1 and len(", ".join(notes)) > room:
+        notes.pop()  # the first ones matter most
     return ", ".join(notes)
+
+
+def _partners(row: TensorRow, room: int | None) -> str:
+    shown = row.first_partners(2 if room is None else 1)
+    more = f" +{row.partner_count - len(shown)}" if row.partner_count > len(shown) else ""
+    if room is not None:
+        shown = [shortened(name, max(room - len("shares with ") - len(more), 8)) for name in shown]
+    return f"shares with {', '.join(shown)}{more}"
 
 
 def first_tensors(rows: list[TensorRow]) -> dict[str, str]:
@@ -84,7 +91,7 @@ def first_tensors(rows: list[TensorRow]) -> dict[str, str]:
     return first
 
 
-def cells_of(row: TensorRow, first_in: dict[str, str]) -> tuple[str, ...]:
+def cells_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -> tuple[str, ...]:
     """One row; a storage's size and waste stand where it comes first, and a ditto mark elsewhere."""
     again = bool(row.storages) and all(first_in[key] != row.name for key in row.storages)
     lost = row.damaged and not row.stored
@@ -96,7 +103,7 @@ def cells_of(row: TensorRow, first_in: dict[str, str]) -> tuple[str, ...]:
         '"' if again else human(row.stored) if not lost else "-",
         human(row.reachable) if not lost else "-",
         '"' if again and row.wasted else wasted,
-        printable(note_of(row, first_in)),
+        printable(note_of(row, first_in, room)),
     )
 
 
@@ -111,7 +118,9 @@ def _table(inspection: Inspection, most_rows: int | None, width: int) -> Iterato
     hidden = rows[len(head) : len(rows) - len(tail)]
     cells = [cells_of(row, first_in) for row in (*head, *tail)]
     widths = _widths([HEADINGS, *cells], width, _GIVE_WAY)
-    lines = [_line(row, widths) for row in cells]
+    # A note that does not fit names fewer partners, rather than half of one.
+    short = [cells_of(row, first_in, widths[-1]) for row in (*head, *tail)]
+    lines = [_line(pair[len(pair[0][-1]) > widths[-1]], widths) for pair in zip(cells, short, strict=True)]
     yield _line(HEADINGS, widths)
     yield "  ".join("-" * column for column in widths if column)
     yield from lines[: len(head)]

@@ -14,6 +14,7 @@ from torch.storage import TypedStorage
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.allotment import Allotment
 from cordwood.tensors.allowed import Allowed, StorageKind
+from cordwood.tensors.cutshort import open_what_is_left
 from cordwood.tensors.dtypes import storage_dtypes
 from cordwood.tensors.files import PickledFile, open_file
 from cordwood.tensors.machine import Machine
@@ -56,8 +57,8 @@ def load(
     wanted = _patterns(only)
     allotment = Allotment(limit)
     with open_source(path_or_file) as source, located(map_location), _enough_memory(source.name):
-        # A file whose end is lost has no directory; what is asked for by name may still be there.
-        file = open_file(source, allotment, recover=wanted is not None)
+        # Of a file that lost its end, what is asked for by name may still be there.
+        file = open_file(source, allotment) if wanted is None else open_what_is_left(source, allotment).file
         if isinstance(file, SafetensorsFile):
             return _load_safetensors(file, map_location, mmap, wanted, allotment)
         storages = Storages(file, map_location, mmap, allotment)

@@ -9,6 +9,7 @@ from cordwood.tensors.inert import TYPED_FUNCTIONS, VIEW_FUNCTIONS, Call
 
 _DEEPEST = 1000
 _VISITS_A_BYTE = 8  # a pickle of a few bytes can tell of billions of paths; a real one has fewer paths than bytes
+_LOOKS_A_BYTE = 8  # at what is no container, too
 _LETTERS_A_BYTE = 16
 _FREE_LETTERS = 4 << 20
 _MOST_BITS = 256  # of an integer that is part of a name
@@ -50,6 +51,7 @@ def named_tensors(root: Any, where: str, size: int) -> list[Named]:
     found: list[Named] = []
     used: dict[str, int] = {}
     left = _VISITS_A_BYTE * size + 1000
+    looks = _LOOKS_A_BYTE * size + 100_000
     letters = _LETTERS_A_BYTE * size + _FREE_LETTERS
     waiting: list[tuple[str, Any, int]] = [("", root, 0)]
     keys: list[str] = []  # from the root to the present node
@@ -58,7 +60,7 @@ def named_tensors(root: Any, where: str, size: int) -> list[Named]:
     while waiting:
         key, node, depth = waiting.pop()
         left -= 1
-        if left < 0 or depth > _DEEPEST:
+        if left < 0 or looks < 0 or depth > _DEEPEST:
             raise FormatError(f"{where}: its values are nested in each other more often than a checkpoint's can be")
         above.difference_update(path[depth:])
         del path[depth:], keys[depth:]
@@ -72,8 +74,11 @@ def named_tensors(root: Any, where: str, size: int) -> list[Named]:
             if letters < 0:
                 raise FormatError(f"{where}: the names of its tensors are far longer than itself; it may be a bomb")
             found.append(Named(_unused(".".join(filter(None, keys)), used), node))
-        below = [(key, value, depth + 1) for key, value in _children(node)]
-        left -= len(below) >> 4  # a list that is met often costs, even if little of it is visited
+        below = []
+        for below_key, value in _children(node):
+            looks -= 1
+            if isinstance(value, dict | list | tuple | Call):
+                below.append((_shown(below_key), value, depth + 1))
         waiting.extend(reversed(below))
     return found
 
@@ -84,20 +89,13 @@ def _unused(name: str, used: dict[str, int]) -> str:
     return name if used[name] == 1 else f"{name}#{used[name]}"
 
 
-def _children(node: Any) -> Iterator[tuple[str, Any]]:
+def _children(node: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(node, dict):
-        for key, value in node.items():
-            yield from _keyed(key, value)
+        yield from node.items()
     elif isinstance(node, list | tuple):
-        for index, value in enumerate(node):
-            yield from _keyed(index, value)
+        yield from enumerate(node)
     elif isinstance(node, Call):
         yield from _inside(node)
-
-
-def _keyed(key: Any, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict | list | tuple | Call):
-        yield _shown(key), value
 
 
 def _shown(key: Any) -> str:
@@ -108,7 +106,7 @@ def _shown(key: Any) -> str:
     return str(key) if isinstance(key, int | float | None) else "?"
 
 
-def _inside(node: Call) -> Iterator[tuple[str, Any]]:
+def _inside(node: Call) -> Iterator[tuple[Any, Any]]:
     """What an object holds: its state, its items, and what it was made of."""
     if node.name in TENSOR_FUNCTIONS:
         if node.arguments and (node.name in TYPED_FUNCTIONS or node.name.endswith("_with_state")):
@@ -118,31 +116,26 @@ def _inside(node: Call) -> Iterator[tuple[str, Any]]:
         # Old files: a list of pairs.
         pairs = node.arguments[0]
         for pair in pairs if isinstance(pairs, list) else ():
-            if isinstance(pair, list | tuple) and len(pair) == 2:
-                yield from _keyed(*pair)
+            yield (pair[0], pair[1]) if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
     else:
-        for index, value in enumerate(node.arguments):
-            yield from _keyed(index, value)
-    for key, value in node.keywords.items():
-        yield from _keyed(key, value)
-    for index, value in enumerate(node.items):
-        yield from _keyed(index, value)
-    for key, value in node.pairs:
-        yield from _keyed(key, value)
+        yield from enumerate(node.arguments)
+    yield from node.keywords.items()
+    yield from enumerate(node.items)
+    yield from node.pairs
     if node.name != "collections.OrderedDict":
         # A state_dict's own state is its version numbers.
         for state in node.states:
             yield from _state(state)
 
 
-def _state(state: Any) -> Iterator[tuple[str, Any]]:
+def _state(state: Any) -> Iterator[tuple[Any, Any]]:
     parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
     for part in parts:
         if isinstance(part, dict):
             for key, value in part.items():
-                if key in _TRANSPARENT and isinstance(value, dict | Call):
+                if type(key) is str and key in _TRANSPARENT and isinstance(value, dict | Call):
                     yield "", value
                 else:
-                    yield from _keyed(key, value)
+                    yield key, value
         elif isinstance(part, Call):
             yield "", part

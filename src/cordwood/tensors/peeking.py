@@ -54,7 +54,13 @@ class _Reader(Protocol):
 
 
 class Peek:
-    """An open file; made by `peek`."""
+    """An open file; made by `peek`.
+
+    ::
+
+        with cw.peek("x.pt") as f:
+            weight = f["model.weight"]
+    """
 
     def __init__(
         self, path_or_file: Any, *, map_location: Any = None, mmap: bool | None = None, limit: int | None = None

@@ -15,7 +15,7 @@ too.
 import copyreg
 import io
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pickle import DEFAULT_PROTOCOL, HIGHEST_PROTOCOL, PickleError, PicklingError, UnpicklingError
 from typing import Any
 
@@ -52,6 +52,7 @@ __all__ = [
 
 _OLDEST_PROTOCOL = 4  # the first that writes bytes as they are, and more than 4 GiB of them
 _GOAL = "balanced"
+_Restore = Callable[[UntypedStorage, str], UntypedStorage]
 
 
 class Pickler(pickle.Pickler):
@@ -159,7 +160,9 @@ def _is_storage(obj: Any) -> bool:
     return isinstance(obj, TypedStorage | UntypedStorage)
 
 
-def rebuild_storage(location: Any, nbytes: Any, records: Any, *, allotment: Allotment | None = None) -> UntypedStorage:
+def rebuild_storage(
+    location: Any, nbytes: Any, records: Any, *, allotment: Allotment | None = None, restore: _Restore | None = None
+) -> UntypedStorage:
     """A storage out of its records; every size is checked before memory is taken."""
     if type(nbytes) is not int or nbytes < 0 or type(location) is not str or type(records) is not list:
         raise Refused("a storage of other parts than a location, a size and records")
@@ -186,8 +189,9 @@ def rebuild_storage(location: Any, nbytes: Any, records: Any, *, allotment: Allo
         end = offset + size
         _read(memory[offset:end], coding, data, crc)
     memory[end:] = 0
-    map_location = getattr(getattr(torch.serialization, "_serialization_tls", None), "map_location", None)
-    return restorer(map_location)(storage, location)
+    if restore is None:
+        restore = restorer(getattr(getattr(torch.serialization, "_serialization_tls", None), "map_location", None))
+    return restore(storage, location)
 
 
 def _read(out: Any, coding: Any, data: Any, crc: Any) -> None:
@@ -233,7 +237,8 @@ class Unpickler:
         raise UnpicklingError(f"a persistent id, {type(identity).__name__}, outside of a file of torch's")
 
     def _rebuild_storage(self, effort: Effort, location: Any, nbytes: Any, records: Any) -> UntypedStorage:
-        storage = rebuild_storage(location, nbytes, records, allotment=self._allotment)
+        restore = _told_to(self.persistent_load)
+        storage = rebuild_storage(location, nbytes, records, allotment=self._allotment, restore=restore)
         effort.earn(storage, storage.nbytes())
         return storage
 
@@ -253,6 +258,15 @@ class Unpickler:
         if start is not None:
             self._file.seek(start + machine.position)
         return value
+
+
+def _told_to(persistent_load: Any) -> _Restore | None:
+    """What torch.load does with a storage's location: in files of the old format, only its own function knows."""
+    known = getattr(getattr(persistent_load, "__code__", None), "co_freevars", ())
+    if "restore_location" not in known:
+        return None
+    restore: _Restore = persistent_load.__closure__[known.index("restore_location")].cell_contents
+    return restore
 
 
 class _Finding:

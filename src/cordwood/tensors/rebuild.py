@@ -69,6 +69,8 @@ def _check_hooks(hooks: Any) -> None:
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    if dtype in _QUANTIZED:
+        raise Refused(f"a plain tensor of {dtype}, which says nothing of scale and zero point")
     untyped = _check_view(storage, offset, size, stride, dtype.itemsize)
     return torch.empty(0, dtype=dtype, device=untyped.device).set_(untyped, offset, size, stride)
 
@@ -151,6 +153,7 @@ def rebuild_qtensor(
     return _finish(tensor, requires_grad, hooks, None)
 
 
+_QUANTIZED = frozenset((torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4))
 _PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}
 
 

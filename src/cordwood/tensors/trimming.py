@@ -26,7 +26,13 @@ from cordwood.tensors.verify import verify
 
 @dataclass(slots=True)
 class Trimmed:
-    """What trimming did."""
+    """What trimming did.
+
+    ::
+
+        trimmed = cw.trim("x.pt", "small.pt")
+        print(f"{trimmed.saved} bytes fewer")
+    """
 
     source: str
     target: str | None
