@@ -1,5 +1,6 @@
-"""Measurements of Cordwood against its rivals, run from a checkout: `cordwood bench codecs`.
+"""Measurements of Cordwood against its rivals, run from a checkout: `cordwood bench codecs`, `cordwood bench tensors`.
 
-The package is not installed. `codecs.py` is the one command; a `*_rows.py` file measures one part of the table in
-`goals.py`; `harness.py` times; `report.py` turns a result file into `docs/benchmarks.md`.
+The package is not installed. `codecs.py` and `tensors.py` are the commands; a `*_rows.py` file measures one part of the
+table in `goals.py`; `suite.py` runs the parts; `harness.py` times; `report.py` turns the result files into
+`docs/benchmarks.md`.
 """

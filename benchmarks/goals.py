@@ -1,4 +1,4 @@
-"""What the codecs must reach and aim at, as data. A measurement is judged against its goal by the median."""
+"""What the codecs and the tensor files must reach and aim at, as data; a measurement is judged by its median."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -58,6 +58,24 @@ GOALS = (
     Goal("labels-size", "int64 labels of at most 100 classes: how many times smaller", "at least", 8),
     Goal("random-size", "uniformly random data: size less 64 bytes, of its entropy", "at most", 1.03),
     Goal("encode-speed", "encoding, `balanced`, one thread: speed, of writing the zipped .pt", "at least", 15, 60),
+    Goal("slices-size", "slices of a batch, each to a `.pt`: bytes, of torch.save of clones", "at most", 1.01),
+    Goal("slices-time", "slices of a batch, each to a `.pt`: time, of torch.save of clones", "at most", 1.2),
+    Goal("pt-save-new", "state_dict to a `.pt` of a new name: time, of torch.save's", "at most", 1.3),
+    Goal("pt-save-over", "state_dict to a `.pt` over an older one: time, of torch.save's", "at most", 1.3),
+    Goal("pt-load", "state_dict from torch's `.pt`: time, of torch.load's", "at most", 1.1),
+    Goal("cord-load", "state_dict from a `.cord`, `fast`: time, of torch.load's", "at most", 1.5),
+    Goal("cord-load-touched", "the same, and every byte looked at in both", "at most", 1.5),
+    Goal("cord-load-read", "the same, mmap=False: time, of torch.load's", "at most", 1.5),
+    Goal("cord-size", "weights in a `.cord`: bytes, of the tensors' frames alone, worst goal", "at most", 1.01),
+    Goal("small-file-direct", "a small `.cord`, read again and again: time, of the `.pt`'s", "at most", 2),
+    Goal("small-file-zipfile", "a small `.cord`: speed, of the zip read by zipfile.open", "at least", 4),
+    Goal("small-file-shutil", "a small `.cord`: speed, of the zip unpacked by shutil", "at least", 4),
+    Goal("safetensors-load", "`.safetensors` of real weights: time to load, of its library's", "at most", 1.3),
+    Goal("safetensors-touched", "the same, and every byte looked at in both", "at most", 1.3),
+    Goal("trim-time", "trim of a file with 99% waste: time, of a file without the waste", "at most", 1.5),
+    Goal("trim-reads", "the same: bytes read from the disk, of the bytes kept", "at most", 2),
+    Goal("trim-memory", "the same: memory, of 1.1x the largest kept storage and 4 MB", "at most", 1),
+    Goal("memory", "saving and trimming: memory, of what is allowed, worst case", "at most", 1),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

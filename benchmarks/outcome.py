@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from benchmarks.harness import Spread
 from benchmarks.packages import PackageCache
 
-Kind = Literal["text", "bytes", "ms", "ratio", "percent", "rate"]
+Kind = Literal["text", "bytes", "seconds", "ms", "ratio", "percent", "rate"]
 Cell = str | int | float | Spread | None
 
 
@@ -25,13 +25,17 @@ class Settings:
     least_seconds: float
     photographs: int
     weights_limit: int | None
+    state_bytes: int  # of the state_dict that is saved and loaded
+    slices: int
+    reads: int
+    memory_bytes: int  # of the storage whose saving is watched; files to trim have twice as many
 
     @classmethod
     def choose(cls, cache: Path, *, quick: bool) -> Self:
         """A full run, or a quick one that shows that everything works."""
         if quick:
-            return cls(True, PackageCache(cache), 5, 0.02, 26, 1 << 21)
-        return cls(False, PackageCache(cache), 15, 0.1, 65, None)
+            return cls(True, PackageCache(cache), 5, 0.02, 26, 1 << 21, 32_000_000, 16, 50, 16_000_000)
+        return cls(False, PackageCache(cache), 15, 0.1, 65, None, 500_000_000, 256, 1000, 200_000_000)
 
 
 @dataclass

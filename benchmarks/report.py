@@ -1,9 +1,10 @@
-"""A result file as text: Markdown for `docs/benchmarks.md`, plain columns for the terminal. Nothing here measures.
+"""Result files as text: Markdown for `docs/benchmarks.md`, plain columns for the terminal. Nothing here measures.
 
-python -m benchmarks.report                 # write docs/benchmarks.md again from benchmarks/results/codecs.json
+python -m benchmarks.report                 # write docs/benchmarks.md again from the files in benchmarks/results
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,19 @@ from benchmarks.goals import BY_KEY, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Cell, Kind, Table
 
-METHOD = """\
+TITLES = {"codecs": "Codecs", "tensors": "Tensor files"}  # in the order of the page
+
+IN_TURNS = """\
 * **Ratios, taken in turns.** Contenders run A B C A B C ...; a ratio is taken inside each round, and the median over
   the rounds is what counts. Figures in brackets are the lower and upper quartile. A turn repeats its pass over the data
-  until it is long against the clock.
+  until it is long against the clock."""
+
+VERDICTS = """\
+* **Verdicts** are by the median: *met aim*, *met must*, or *missed*."""
+
+METHODS = {
+    "codecs": f"""\
+{IN_TURNS}
 * **Equality first.** Before anything is timed, every decoder's result is compared with the source bit for bit.
 * **Page faults.** Photographs are decoded into memory that was written before, wherever the contender's API lets it be
   given; the reading of .pt files and ZipNN allocate for themselves. Against ZipNN both sides allocate; our figure for
@@ -26,30 +36,53 @@ METHOD = """\
 * **Threads.** All decoding is with one thread unless a row says two; OpenCV and torch are told the same number.
 * **Rivals at their best.** WebP and PNG are read by the faster of OpenCV and Pillow, and what follows is the fastest
   bit-exact conversion found on this machine. Everything is in memory: no contender touches a disk.
-* **Verdicts** are by the median: *met aim*, *met must*, or *missed*."""
+{VERDICTS}""",
+    "tensors": f"""\
+{IN_TURNS}
+* **Equality first.** Every file of every contender is loaded and compared with what was saved, bit for bit, before
+  anything is timed; a `.pt` of ours by plain torch.load.
+* **The disk.** All contenders write to one disk. Before every pass that writes, and off the clock, what the pass before
+  it wrote is removed (unless the row says that it is written over) and the system is told to write everything back, so
+  that nobody pays for what another left in the cache. Saving does not sync inside the time; a trim does.
+* **Warm and cold.** Files are read from the page cache unless a row says cold. Then they are synced and dropped from
+  the cache before every pass; their names stay in the kernel's memory. How much was read from the disk is counted.
+* **Letting go.** What was loaded is given back after the clock has stopped.
+* **Looking at every byte** is one pass of NumPy's exclusive or over each tensor, the same for every contender.
+* **Memory** is that of a process that does nothing else: the object is made, a small one is saved in the same way, the
+  peak is reset, and what the process then holds at most beyond what it held before is what counts.
+* **Threads.** Everybody uses as many as by default.
+{VERDICTS}""",
+}
 
 
-def to_markdown(result: dict[str, Any]) -> str:
-    """The whole page."""
-    lines = ["# Benchmarks of the codecs", ""]
-    lines += ["*Written by the benchmark from its result file; not edited by hand.* Made by:", ""]
-    lines += ["```sh", result["command"], "```", ""]
+def to_markdown(results: Mapping[str, dict[str, Any]]) -> str:
+    """The whole page: a chapter for each suite's result."""
+    lines = ["# Benchmarks", "", "*Written by the benchmarks from their result files; not edited by hand.*", ""]
+    for name, title in TITLES.items():
+        if name in results:
+            lines += [f"## {title}", "", *chapter(results[name], METHODS[name])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def chapter(result: dict[str, Any], method: str) -> list[str]:
+    """What one suite found, as lines."""
+    lines = ["Made by:", "", "```sh", result["command"], "```", ""]
     if result["quick"]:
         lines += ["**A quick run: few samples and few rounds. Good for a look, not for a claim.**", ""]
-    lines += ["## Goals", "", *markdown_rows(*goal_rows(result)), ""]
+    lines += ["### Goals", "", *markdown_rows(*goal_rows(result)), ""]
     reasons = reason_lines(result)
     lines += [*(f"* {line}" for line in reasons), ""] if reasons else []
     for table in map(Table.from_json, result["tables"]):
-        lines += [f"## {table.title}", ""]
+        lines += [f"### {table.title}", ""]
         if table.rows:
             headings, rows = table_rows(table)
             lines += [*markdown_rows(headings, rows), ""]
         lines += [*(f"* {note}" for note in table.notes), ""] if table.notes else []
-    lines += ["## How it was measured", "", METHOD, ""]
+    lines += ["### How it was measured", "", method, ""]
     length = f"Rounds: {result['rounds']}. Duration: {result['minutes']:.1f} minutes."
-    lines += ["## Machine and versions", "", length, ""]
+    lines += ["### Machine and versions", "", length, ""]
     lines += markdown_rows(["what", "value"], [[name, value] for name, value in result["environment"].items()])
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 def to_terminal(result: dict[str, Any]) -> str:
@@ -117,6 +150,8 @@ def number(value: float, kind: Kind) -> str:
     match kind:
         case "bytes":
             return f"{value:,.0f}"
+        case "seconds":
+            return f"{value:.3f}"
         case "ms":  # held in seconds
             return f"{value * 1e3:.3f}"
         case "percent":  # held as a share
@@ -147,11 +182,11 @@ def plain_rows(headings: list[str], rows: list[list[str]]) -> list[str]:
     return ["  " + "  ".join(cells).rstrip() for cells in padded]
 
 
-def write_page(result_file: Path, page: Path) -> None:
-    """Write the page that belongs to a result file."""
-    page.write_text(to_markdown(json.loads(result_file.read_text())))
+def write_page(results: Path, page: Path) -> None:
+    """Write the page that belongs to a folder of result files, each named after its suite."""
+    page.write_text(to_markdown({file.stem: json.loads(file.read_text()) for file in sorted(results.glob("*.json"))}))
 
 
 if __name__ == "__main__":
     root = Path(__file__).resolve().parent.parent
-    write_page(root / "benchmarks" / "results" / "codecs.json", root / "docs" / "benchmarks.md")
+    write_page(root / "benchmarks" / "results", root / "docs" / "benchmarks.md")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from benchmarks.harness import Contender, Spread, fastest, interleave, passes_for, quantile, ratio, sums
+from benchmarks.harness import Contender, Spread, fastest, interleave, nothing, passes_for, quantile, ratio, sums
 
 
 class HandClock:
@@ -42,6 +42,33 @@ def test_times_are_per_unit_of_work_whatever_the_number_of_passes() -> None:
     assert times["quick"] == pytest.approx([0.05] * 4)
     assert clock.calls.count("slow") == 2 + 4
     assert clock.calls.count("quick") == 2 + 4 * 4
+
+
+def test_preparation_is_off_the_clock_and_comes_before_every_pass() -> None:
+    clock = HandClock()
+
+    def prepare() -> None:
+        clock.now += 100.0
+        clock.calls.append("prepare")
+
+    contender = clock.contender("run", 0.25)
+    times = interleave([Contender("run", contender.run, 2.0, prepare)], 2, least_seconds=0.5, clock=clock)
+    assert times["run"] == pytest.approx([0.125] * 2)
+    assert clock.calls == ["prepare", "run"] * (2 + 2 * 2)
+
+
+def test_what_a_prepared_pass_gives_back_is_let_go_after_the_clock_has_stopped() -> None:
+    clock = HandClock()
+
+    class Slow:
+        def __del__(self) -> None:
+            clock.now += 100.0
+
+    def times(contender: Contender) -> list[float]:
+        return interleave([contender], 3, least_seconds=0.0, clock=clock)["load"]
+
+    assert times(Contender("load", Slow, before=nothing)) == [0.0] * 3
+    assert times(Contender("load", Slow)) == [100.0] * 3
 
 
 def test_two_contenders_of_one_name_are_refused() -> None:

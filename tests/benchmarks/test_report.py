@@ -1,6 +1,7 @@
 """Verdicts, and the page and tables that are made from a result file."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from benchmarks.goals import BY_KEY, GOALS, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Outcome, Table
-from benchmarks.report import number, to_markdown, to_terminal, written
+from benchmarks.report import number, to_markdown, to_terminal, write_page, written
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_every_goal_has_a_key_of_its_own_and_an_aim_beyond_its_must() -> None:
     [
         (1234567.4, "bytes", "1,234,567"),
         (0.00123456, "ms", "1.235"),
+        (1.62749, "seconds", "1.627"),
         (0.18456, "percent", "18.46%"),
         (1.5e9, "rate", "1,500"),
         (0.97251, "ratio", "0.973"),
@@ -96,7 +98,7 @@ def result() -> dict[str, Any]:
 
 
 def test_the_page_holds_command_goals_tables_and_machine(result: dict[str, Any]) -> None:
-    page = to_markdown(json.loads(json.dumps(result)))
+    page = to_markdown({"codecs": json.loads(json.dumps(result))})
     assert "```sh\ncordwood bench codecs\n```" in page
     assert "| `small`: decoding speed, of WebP's | >= 2x | >= 5x | 2.50 [2.25, 3.00] | met must |" in page
     assert "| `a \\| b` | 12,345 |" in page
@@ -108,7 +110,27 @@ def test_the_page_holds_command_goals_tables_and_machine(result: dict[str, Any])
 
 
 def test_a_quick_run_says_so_on_its_page(result: dict[str, Any]) -> None:
-    assert "A quick run" in to_markdown(result | {"quick": True})
+    assert "A quick run" in to_markdown({"codecs": result | {"quick": True}})
+
+
+def test_both_suites_are_chapters_of_one_page(result: dict[str, Any], tmp_path: Path) -> None:
+    other = result | {"command": "cordwood bench tensors", "environment": {"processor": "another"}}
+    for name, one in (("tensors", other), ("codecs", result)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    write_page(tmp_path, tmp_path / "page.md")
+    codecs, tensors = (tmp_path / "page.md").read_text().split("\n## ")[1:]
+    assert codecs.startswith("Codecs\n")
+    assert "cordwood bench codecs" in codecs
+    assert "| processor | an abacus |" in codecs
+    assert tensors.startswith("Tensor files\n")
+    assert "cordwood bench tensors" in tensors
+    assert "| processor | another |" in tensors
+
+
+def test_the_page_in_the_docs_is_that_of_the_results(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    write_page(root / "benchmarks" / "results", tmp_path / "page.md")
+    assert (root / "docs" / "benchmarks.md").read_text() == (tmp_path / "page.md").read_text()
 
 
 def test_the_terminal_shows_columns_without_markup(result: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+SUITES = ("codecs", "tensors")
 # Tells, through a neighbour, what it was given.
 SUITE = """
 from benchmarks.neighbour import tell
@@ -25,14 +26,15 @@ def tell(words):
 
 def make_checkout(root: Path, *, name: str = "cordwood", suite: str = SUITE) -> Path:
     (root / "benchmarks").mkdir(parents=True)
-    (root / "benchmarks" / "codecs.py").write_text(suite)
+    for word in SUITES:
+        (root / "benchmarks" / f"{word}.py").write_text(suite)
     (root / "benchmarks" / "neighbour.py").write_text(NEIGHBOUR)
     (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
     return root
 
 
-def bench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cordwood", "bench", "codecs", *words]
+def bench(folder: Path, *words: str, suite: str = "codecs") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cordwood", "bench", suite, *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
@@ -47,10 +49,26 @@ def test_the_suite_gets_the_options_and_gives_the_exit_code(tmp_path: Path, word
     assert json.loads(done.stdout) == words
 
 
-def test_outside_a_checkout_the_next_step_is_named(tmp_path: Path) -> None:
-    done = bench(tmp_path)
+@pytest.mark.parametrize("suite", SUITES)
+def test_each_suite_is_the_module_of_its_name(tmp_path: Path, suite: str) -> None:
+    root = make_checkout(tmp_path / "checkout")
+    (root / "benchmarks" / f"{suite}.py").write_text("def main(argv):\n    print(__name__, argv)\n    return 0\n")
+    done = bench(root, "--quick", suite=suite)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"benchmarks.{suite} ['--quick']\n"
+
+
+def test_a_suite_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    done = bench(make_checkout(tmp_path / "checkout"), suite="neighbour")
     assert done.returncode == 2
-    assert done.stderr.startswith("cordwood: benchmarks/codecs.py was not found in ")
+    assert all(word in done.stderr for word in SUITES)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_outside_a_checkout_the_next_step_is_named(tmp_path: Path, suite: str) -> None:
+    done = bench(tmp_path, suite=suite)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"cordwood: benchmarks/{suite}.py was not found in ")
     assert "run this inside a checkout" in done.stderr
     assert done.stderr.count("\n") == 1
 

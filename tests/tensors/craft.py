@@ -11,7 +11,6 @@ import json
 import pickle
 import struct
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -205,8 +204,3 @@ def safetensors(header: Any, data: bytes = b"", *, length: int | None = None) ->
     """A header that is bytes is written as it is."""
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(raw) if length is None else length) + raw + data
-
-
-def checksummed(entries: bytes) -> int:
-    """The CRC32 that zip tells."""
-    return zlib.crc32(entries)

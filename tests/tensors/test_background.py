@@ -187,9 +187,12 @@ def test_a_plain_save_waits_for_its_turn(
     monkeypatch.setattr(Target, "write", writes)
     cw.save(torch.ones(1), tmp_path / "y.pt")  # which need not wait
     opener = threading.Thread(target=gate.set)
-    monkeypatch.setattr(
-        "cordwood.tensors.saving.wait_for_turn", lambda identity: (opener.start(), wait_for_turn(identity))
-    )
+
+    def waits(identity: str) -> None:
+        opener.start()
+        wait_for_turn(identity)
+
+    monkeypatch.setattr("cordwood.tensors.saving.wait_for_turn", waits)
     cw.save(torch.ones(10), tmp_path / "link")
     opener.join(60)
     assert (str(tmp_path / "y.pt"), False) in written

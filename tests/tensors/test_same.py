@@ -132,7 +132,7 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     "sparse_bsc": lambda: matrix(torch.sparse_bsc),
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     "jagged": lambda: jagged(3),
-    "storages": lambda: [torch.ones(3).untyped_storage(), torch.DoubleStorage([1.5])],  # type: ignore[no-untyped-call]
+    "storages": lambda: [torch.ones(3).untyped_storage(), torch.DoubleStorage([1.5])],
     "tied": lambda: tied(True),
 }
 

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="...",
-        help="the suite's own options, such as --quick, --only WORD, --json FILE; `bench codecs --help` tells all",
+        help="the suite's own options, such as --quick, --only WORD, --json FILE; `bench tensors --help` tells all",
     )
 
 

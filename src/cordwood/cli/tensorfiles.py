@@ -68,4 +68,4 @@ def _plausible(path: Path) -> bool:
     except OSError:
         return True  # the verb says what is wrong with it
     # A zip, the pickle of torch's magic number, or a length and a JSON object.
-    return first.startswith(b"PK") or first[2:4] == b"\x8a\n" or first[8:9] == b"{"
+    return first.startswith(b"PK") or b"\x8a\n" in (first[2:4], first[11:13]) or first[8:9] == b"{"

@@ -19,9 +19,10 @@ from cordwood.errors import FormatError
 from cordwood.tensors.collect import TRIPWIRE
 from cordwood.tensors.facts import StorageFacts, storage_facts, view_of
 from cordwood.tensors.files import PickledFile
-from cordwood.tensors.inert import Description, Persistent, children, nodes, sight
+from cordwood.tensors.inert import Description, Persistent
 from cordwood.tensors.overlap import Reach, reach_of
 from cordwood.tensors.reach import View, lay_out
+from cordwood.tensors.references import find_references
 
 _LARGEST_MAP = 1 << 24
 
@@ -105,36 +106,18 @@ class _Taking:
 
     def references(self, description: Description) -> None:
         """Views are noted; anything else that refers to a storage makes it count in full."""
-        everything = list(nodes(description.root))
-        holders: dict[int, set[int]] = {}  # a view's arguments -> who may hold them
-        for node in everything:
-            sighted = sight(node)
-            account = self._of(sighted.storage) if sighted is not None else None
-            if sighted is None or account is None:
-                continue
-            holder = node if node.arguments is sighted.arguments else node.arguments
-            holders.setdefault(id(sighted.arguments), set()).add(id(holder))
+        references = find_references(description)
+        for sighted in references.views:
+            account = self._of(sighted.storage)
             view = view_of(sighted)
-            if view is None:
-                account.whole = True
-            else:
+            if account is not None and view is not None:
                 account.views.append(view)
-        found: set[int] = set()
-        for node in [(description.root,), *everything]:
-            for position, child in enumerate(children(node)):
-                if isinstance(child, Persistent):
-                    found.add(id(child))
-                    account = self._of(child)
-                    if account is not None:
-                        account.whole |= id(node) not in holders or position != 0
-                elif id(child) in holders and id(node) not in holders[id(child)]:
-                    account = self._of(child[0])
-                    if account is not None:
-                        account.whole = True
+            elif account is not None:
+                account.whole = True
         for persistent in description.world.persistents:
             account = self._of(persistent)
-            if account is not None and id(persistent) not in found:
-                account.whole = True  # asked for and dropped by the pickle itself: who had it is not known
+            if account is not None and id(persistent) in references.otherwise:
+                account.whole = True
 
     def unused(self) -> None:
         keys = self.file.keys()

@@ -17,7 +17,7 @@ from cordwood.tensors.allotment import Allotment
 from cordwood.tensors.cordread import CordFile
 from cordwood.tensors.files import TensorFile, open_file
 from cordwood.tensors.inert import Description
-from cordwood.tensors.legacyread import LegacyFile, is_legacy
+from cordwood.tensors.legacyread import LegacyFile, is_key, is_legacy
 from cordwood.tensors.ptread import PtFile
 from cordwood.tensors.safetensors import _DTYPES, Row, SafetensorsFile, is_safetensors
 from cordwood.tensors.source import Source
@@ -67,7 +67,10 @@ class CutLegacyFile(LegacyFile):
         itemsizes = self._itemsizes()
         places: dict[str, tuple[int, int]] = {}
         position = keys.machine.position
-        for key in map(str, keys.root if isinstance(keys.root, list) else []):
+        for given in keys.root if isinstance(keys.root, list) else []:
+            if not is_key(given):
+                break
+            key = str(given)
             itemsize, numel = itemsizes.get(key, (0, -1))
             if key in places or numel < 0 or position + 8 + itemsize * numel > self.source.size:
                 break

@@ -22,7 +22,8 @@ MAGIC_PICKLE = b"\x8a\n" + MAGIC_NUMBER.to_bytes(10, "little") + b"."  # after t
 
 def is_legacy(first_bytes: bytes) -> bool:
     """Whether a file begins with the magic number's pickle."""
-    return first_bytes[:1] == b"\x80" and first_bytes[2 : 2 + len(MAGIC_PICKLE)] == MAGIC_PICKLE
+    start = 11 if first_bytes[2:3] == b"\x95" else 2  # newer protocols put a frame around it
+    return first_bytes[:1] == b"\x80" and first_bytes[start : start + len(MAGIC_PICKLE)] == MAGIC_PICKLE
 
 
 class LegacyFile:
@@ -67,7 +68,7 @@ class LegacyFile:
 
     def _lay_out(self, keys: Description) -> dict[str, tuple[int, int]]:
         """Offset and size of every storage, each behind a count of its own."""
-        if type(keys.root) is not list or not all(_is_key(key) for key in keys.root):
+        if type(keys.root) is not list or not all(is_key(key) for key in keys.root):
             raise FormatError(f"{self.source.name}: the list of storages is not one of keys")
         itemsizes = self._itemsizes()
         places: dict[str, tuple[int, int]] = {}
@@ -102,7 +103,7 @@ class LegacyFile:
             kind, key, numel = identity[1], identity[2], identity[4]
             if not isinstance(kind, Global) or kind.name not in sizes or not _is_count(numel):
                 raise FormatError(f"{self.source.name}: storage {brief(key)} of an unknown kind or size")
-            if not _is_key(word(key)):
+            if not is_key(word(key)):
                 raise FormatError(f"{self.source.name}: a storage whose key is {brief(key)}")
             found.setdefault(str(word(key)), (sizes[kind.name], numel))
         return found
@@ -154,5 +155,6 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 62
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
+    """Whether a value can be a storage's key, which older files write as an integer."""
     return type(value) is str or (type(value) is int and 0 <= value < 1 << 64)

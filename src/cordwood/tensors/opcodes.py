@@ -12,7 +12,7 @@ def integer(value: int) -> bytes:
         return b"M" + value.to_bytes(2, "little")
     if -(1 << 31) <= value < 1 << 31:
         return b"J" + struct.pack("<i", value)
-    raw = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    raw = value.to_bytes(max(value, ~value).bit_length() // 8 + 1, "little", signed=True)
     return b"\x8a" + len(raw).to_bytes(1, "little") + raw
 
 

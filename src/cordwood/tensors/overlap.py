@@ -20,7 +20,7 @@ import numpy.typing as npt
 Dims = tuple[tuple[int, int], ...]  # (count, stride), the largest stride first
 
 MOST_DIMS = 30  # what NumPy takes, less one for the bytes of a run
-_STRIP = 4 << 20  # granules painted at once
+_STRIP = 1 << 20  # granules painted at once
 _DEPTH = 16  # how often, on average, a granule may be painted before the question is given up
 _FREE = 1 << 28  # granules that may be painted in any case
 

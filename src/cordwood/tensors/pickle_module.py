@@ -15,6 +15,7 @@ too.
 import copyreg
 import io
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator
 from pickle import DEFAULT_PROTOCOL, HIGHEST_PROTOCOL, PickleError, PicklingError, UnpicklingError
 from typing import Any
@@ -50,8 +51,9 @@ __all__ = [
     "loads",
 ]
 
-_OLDEST_PROTOCOL = 4  # the first that writes bytes as they are, and more than 4 GiB of them
+_OLDEST_PROTOCOL = 5  # the first that writes any buffer as bytes
 _GOAL = "balanced"
+_ASKED_AHEAD = 2  # items of a list that the pickler may have, and not have written
 _Restore = Callable[[UntypedStorage, str], UntypedStorage]
 
 
@@ -63,6 +65,7 @@ class Pickler(pickle.Pickler):
         self._collected: Collected | None = None
         self._blobs: dict[str, _Blob] = {}
         self._views = 0
+        self._written: deque[pickle.PickleBuffer] = deque()
         self._bare: Iterator[str] = iter(())
         self._bare_keys: dict[int, str] = {}  # of storages that are saved by themselves, by their id
 
@@ -93,6 +96,7 @@ class Pickler(pickle.Pickler):
         finally:
             self._collected = None
             self._blobs = {}
+            self._written.clear()
 
     def reducer_override(self, obj: Any) -> Any:
         if _is_storage(obj):
@@ -127,22 +131,47 @@ class Pickler(pickle.Pickler):
         return self._blob(packed).__reduce__()
 
     def _blob(self, packed: PackedStorage) -> "_Blob":
-        return self._blobs.setdefault(packed.key, _Blob(packed))
+        return self._blobs.setdefault(packed.key, _Blob(packed, self._written))
 
 
 class _Blob:
     """A storage, pickled once however many tensors lie over it."""
 
-    def __init__(self, packed: PackedStorage) -> None:
+    def __init__(self, packed: PackedStorage, written: "deque[pickle.PickleBuffer]") -> None:
         self._packed = packed
+        self._written = written
 
     def __reduce__(self) -> tuple[Any, ...]:
         packed = self._packed
-        records = [
-            (record.offset, record.nbytes, record.coding, bytes(record.data), record.crc32c)
-            for record in encoded_records(packed, _GOAL, Scratch())
-        ]
-        return rebuild_storage, (packed.location, packed.nbytes, records)
+        return rebuild_storage, (packed.location, packed.nbytes, _Records(packed, self._written))
+
+
+class _Records:
+    """The records of a storage, pickled as a list; each is made when it is written, and forgotten soon after.
+
+    The pickler keeps whatever it wrote until it is done, so it gets buffers that can be emptied. It asks for one item
+    more than it has written, and when another storage's turn comes, all of this one are written.
+    """
+
+    def __init__(self, packed: PackedStorage, written: "deque[pickle.PickleBuffer]") -> None:
+        self._packed = packed
+        self._written = written
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return new_records, (), None, self._each()
+
+    def _each(self) -> Iterator[tuple[Any, ...]]:
+        self._release(0)
+        for record in encoded_records(self._packed, _GOAL, Scratch()):
+            self._release(_ASKED_AHEAD)
+            # A frame is its own; raw bytes may lie in memory that the next record is gathered into.
+            data = pickle.PickleBuffer(record.data if record.coding == "frame" else bytes(record.data))
+            self._written.append(data)
+            yield record.offset, record.nbytes, record.coding, data, record.crc32c
+
+    def _release(self, keep: int) -> None:
+        while len(self._written) > keep:
+            self._written.popleft().release()
 
 
 class _Typed:
@@ -154,6 +183,11 @@ class _Typed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild_typed, (self._blob, self._dtype)
+
+
+def new_records() -> list[Any]:
+    """What the records of a storage are added to when they are read."""
+    return []
 
 
 def _is_storage(obj: Any) -> bool:
@@ -226,6 +260,7 @@ class Unpickler:
         self._ours = {
             f"{__name__}.rebuild_storage": Handled("rebuild_storage", self._rebuild_storage, measured=True),
             f"{__name__}.rebuild_typed": Handled("rebuild_typed", rebuild_typed),
+            f"{__name__}.new_records": Handled("new_records", new_records),
         }
 
     def find_class(self, module: str, name: str) -> Any:

@@ -24,6 +24,7 @@ LEGACY_VERSION = 1001
 _VERSION = b"3\n"
 _WORTH_A_THREAD = 16 << 20
 _AHEAD = 2
+_WORTH_AHEAD = 1 << 20
 _LARGE = 64 << 20
 _SAMPLES, _SAMPLE = 32, 1 << 18
 _WORTH = 0.9  # a record is kept deflated from 10% saved on
@@ -45,7 +46,7 @@ def write_pt(content: Content, write: Write, prefix: str, *, compress: bool = Fa
     archive.add("byteorder", [parcel.byteorder.encode()])
     deflated = archive.add_storages(parcel, deflated=content.has_tripwire)
     size = archive.room_behind(parcel) if deflated else 0
-    archive.add("data.pkl", [content.parcel(size).pickle], deflated=deflated)
+    archive.add("data.pkl", [content.parcel(size).pickle], deflated=True)
     archive.finish(parcel, size)
 
 
@@ -126,8 +127,9 @@ def _summed(storages: Sequence[PackedStorage]) -> Iterator[tuple[PackedStorage, 
     with ThreadPoolExecutor(1) as pool:
         waiting: deque[tuple[PackedStorage, list[Any], Future[int] | None]] = deque()
         for storage in storages:
-            # Gathered bytes are in memory that the next storage will use, so they cannot wait.
-            ahead = storage.is_verbatim
+            # Gathered bytes are in memory that the next storage will use, so they cannot wait; a few are summed sooner
+            # than handed over.
+            ahead = storage.is_verbatim and storage.nbytes >= _WORTH_AHEAD
             if not ahead:
                 yield from _settled(waiting, 0)
             pieces = storage.pieces(scratch)

@@ -21,9 +21,7 @@ _MOST = 1 << 56  # of any number that counts items: a few of them multiplied wou
 _MOST_SPARSE = 1 << 62  # of items that are not there
 
 
-def _check_view(
-    storage: Any, offset: Any, size: Any, stride: Any, itemsize: int, per_byte: int = 1
-) -> UntypedStorage:
+def _check_view(storage: Any, offset: Any, size: Any, stride: Any, itemsize: int, per_byte: int = 1) -> UntypedStorage:
     """The storage below, after every number was compared with it."""
     if not isinstance(storage, TypedStorage):
         raise Refused(f"a tensor over a {type(storage).__name__}, not over a storage")
@@ -82,6 +80,8 @@ def _finish(tensor: torch.Tensor, requires_grad: Any, hooks: Any, metadata: Any)
     if metadata:
         if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
             raise Refused(f"tensor metadata {brief(metadata)}")
+        if metadata.get("conj") and not tensor.is_complex():
+            raise Refused(f"the conjugate of {tensor.dtype}, which is not complex")
         torch._utils.set_tensor_metadata(tensor, metadata)
     return tensor
 
@@ -313,7 +313,7 @@ def rebuild_from_type(effort: Effort, function: Any, kind: Any, arguments: Any, 
         raise Refused("a tensor type over something that is no tensor")
     if not isinstance(kind, type) or not issubclass(kind, torch.Tensor):
         raise Refused(f"{brief(kind)} for a tensor type")
-    tensor = handler(effort, *arguments) if handler in MEASURED else handler(*arguments)
+    tensor: torch.Tensor = handler(effort, *arguments) if handler in MEASURED else handler(*arguments)
     if type(tensor) is not kind:
         tensor = tensor.as_subclass(kind)
     if handler is rebuild_jagged and type(state) is dict:

@@ -15,7 +15,7 @@ from cordwood.tensors.reach import Group
 _SMALLEST_CODED = 256  # below that a frame's header costs more than coding could save
 _SMALL_GROUP = 1 << 14  # a record of its own costs some 200 bytes: smaller groups share one
 _LARGEST_JOINED = 1 << 20
-_LARGEST_RECORD = 32 << 20  # larger groups are cut, so that encoding needs little memory beyond the tensors
+_LARGEST_RECORD = 4 << 20  # larger groups are cut, so that encoding needs little memory beyond the tensors
 _WORTH = 0.98  # of the raw bytes: raw records can be mapped, which is worth two percent
 
 

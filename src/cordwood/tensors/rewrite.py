@@ -6,7 +6,8 @@ are changed in place, everything else stays as it is, byte for byte. So checkpoi
 survive.
 """
 
-from collections.abc import Callable, Iterator
+import mmap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,7 @@ from cordwood.tensors.allotment import Allotment
 from cordwood.tensors.collect import TRIPWIRE
 from cordwood.tensors.dtypes import SUB_BYTE, codec_name, storage_dtypes, torch_dtype
 from cordwood.tensors.edits import Edits, span, without_frames
-from cordwood.tensors.inert import Call, Description, Global, Persistent, Sight, children, describe, nodes, sight
+from cordwood.tensors.inert import Call, Description, Global, Persistent, Sight, describe, nodes, sight
 from cordwood.tensors.legacyread import LegacyFile, word
 from cordwood.tensors.machine import Spanned
 from cordwood.tensors.memory import bytes_of
@@ -25,7 +26,10 @@ from cordwood.tensors.opcodes import integer, integers, text
 from cordwood.tensors.parcel import Bytes, PackedStorage, Parcel
 from cordwood.tensors.ptread import PtFile
 from cordwood.tensors.reach import Layout, View, lay_out
+from cordwood.tensors.references import find_references
+from cordwood.tensors.source import Source
 
+_READ_PLAINLY = 16 << 20
 _HOOKS_AT = {"_rebuild_tensor_v2": 5, "_rebuild_tensor_v3": 5, "_rebuild_qtensor": 6}
 _REMADE = frozenset(("data.pkl", "byteorder", ".data/serialization_id", ".format_version", ".storage_alignment"))
 
@@ -87,48 +91,24 @@ class Rewritten:
             storage.itemsizes.append((persistent, itemsize))
             if not isinstance(identity, Spanned) or not self._edits.is_integer(*span(identity.starts, 4)):
                 storage.whole = True
-        found = {id(persistent) for persistent, _ in self._references(seen, kinds)}
+        references = find_references(self._description)
         for storage in seen.values():
-            # What is asked for but seen nowhere was dropped by the pickle itself: who had it is not known.
-            storage.whole |= any(id(persistent) not in found for persistent, _ in storage.itemsizes)
+            storage.whole |= any(id(persistent) in references.otherwise for persistent, _ in storage.itemsizes)
+        for sighted in references.views:
+            if word(sighted.storage.identity[0]) == "storage":
+                self._note(seen[str(word(sighted.storage.identity[2]))], sighted, kinds)
         if TRIPWIRE in seen and self._is_tripwire(seen[TRIPWIRE]):
             ((self._trip, _),) = seen.pop(TRIPWIRE).sights
             self._sighted = [(storage, index) for storage, index in self._sighted if storage.key != TRIPWIRE]
         return seen
 
-    def _references(
-        self, seen: dict[str, SeenStorage], kinds: dict[str, torch.dtype]
-    ) -> Iterator[tuple[Persistent, bool]]:
-        """Every reference to a storage; views are noted, anything else makes the storage stay whole."""
-        root = self._description.root
-        arguments: set[int] = set()  # of views
-        holders: dict[int, tuple[SeenStorage, set[int]]] = {}  # what is rewritten -> who may hold it
-        everything = list(nodes(root))
-        for node in everything:
-            sighted = sight(node)
-            if sighted is None or word(sighted.storage.identity[0]) != "storage":
-                continue
-            storage = seen[str(word(sighted.storage.identity[2]))]
-            arguments.add(id(sighted.arguments))
-            holders.setdefault(id(node.arguments), (storage, set()))[1].add(id(node))
-            if node.arguments is not sighted.arguments:
-                holders.setdefault(id(sighted.arguments), (storage, set()))[1].add(id(node.arguments))
-            dtype = self._dtype(sighted, kinds)
-            if dtype is None or dtype in SUB_BYTE or not self._edits.is_integer(*span(sighted.arguments.starts, 1)):
-                storage.whole = True
-            self._sighted.append((storage, len(storage.sights)))
-            storage.sights.append((sighted, dtype or torch.uint8))
-        for storage in seen.values():
-            for persistent, _ in storage.itemsizes:
-                holders.setdefault(id(persistent.identity), (storage, set()))[1].add(id(persistent))
-        for node in [(root,), *everything]:
-            for position, child in enumerate(children(node)):
-                if isinstance(child, Persistent) and word(child.identity[0]) == "storage":
-                    if id(node) not in arguments or position != 0:
-                        seen[str(word(child.identity[2]))].whole = True
-                    yield child, True
-                elif id(child) in holders and id(node) not in holders[id(child)][1]:
-                    holders[id(child)][0].whole = True
+    def _note(self, storage: SeenStorage, sighted: Sight, kinds: dict[str, torch.dtype]) -> None:
+        """Take note of a tensor; if its bytes or its numbers are not understood, its storage stays whole."""
+        dtype = self._dtype(sighted, kinds)
+        if dtype is None or dtype in SUB_BYTE or not self._edits.is_integer(*span(sighted.arguments.starts, 1)):
+            storage.whole = True
+        self._sighted.append((storage, len(storage.sights)))
+        storage.sights.append((sighted, dtype or torch.uint8))
 
     def _dtype(self, sighted: Sight, kinds: dict[str, torch.dtype]) -> torch.dtype | None:
         if sighted.function.endswith("_v3"):
@@ -170,27 +150,23 @@ class Rewritten:
         dtypes = [codec_name(dtype) for _, dtype in storage.sights]
         if storage.whole:
             views = []
-        return PackedStorage(self._keys[storage.key], layout, views, dtypes, self._reader(storage))
+        return PackedStorage(self._keys[storage.key], layout, views, dtypes, self._reader(storage, layout))
 
-    def _reader(self, storage: SeenStorage) -> Callable[[int, int], Bytes]:
+    def _reader(self, storage: SeenStorage, layout: Layout) -> Callable[[int, int], Bytes]:
         """Bytes of a record: only those asked for, unless it is deflated."""
         file, key = self.file, storage.key
+        sparse = {(group.source, group.span) for group in layout.groups if group.nbytes * 4 < group.span}
 
         def read(offset: int, length: int) -> Bytes:
             if file.coding(key) == "stored":
                 start, _ = file.place(key)
-                return np.frombuffer(file.source.map(), np.uint8, length, start + offset)
+                return stored_bytes(file.source, start + offset, length, sparse=(offset, length) in sparse)
             if self._inflated is None or self._inflated[0] != key:
                 self._inflated = None  # one at a time: the old memory goes before the new one comes
                 self._inflated = key, bytes_of(file.read([key], Allotment(None))[key])
             return self._inflated[1][offset : offset + length]
 
         return read
-
-    @property
-    def is_deflated(self) -> bool:
-        """Whether the file is a compressed one."""
-        return any(self.file.coding(key) != "stored" for key in self.seen)
 
     def places(self) -> list[tuple[str, tuple[int, ...], int, tuple[int, ...]]]:
         """Storage, shape, offset and strides of every tensor over a storage, as they must stand in the new pickle."""
@@ -303,6 +279,18 @@ def _fits(view: View, nbytes: int) -> bool:
         return True
     last = sum((count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True))
     return view.offset + last + view.itemsize <= nbytes
+
+
+def stored_bytes(source: Source, start: int, length: int, *, sparse: bool) -> Bytes:
+    """Bytes of a file. The system reads ahead of what is looked at in a mapping: little is read plainly instead, and
+    of a stretch of which little is wanted, it is told not to."""
+    if length <= _READ_PLAINLY and not sparse:
+        return np.frombuffer(source.read(start, length), np.uint8)
+    mapped = source.map()
+    if sparse and isinstance(mapped.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+        begin = (source.base + start) // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.obj.madvise(mmap.MADV_RANDOM, begin, source.base + start + length - begin)
+    return np.frombuffer(mapped, np.uint8, length, start)
 
 
 def _tripwire_code(nbytes: int) -> bytes:

@@ -18,6 +18,7 @@ from cordwood.tensors.replace import replacing
 
 FORMATS: Final = ("pt", "cord", "pt-legacy")
 _ZIPPED = (".pt.zip", ".pth.zip")
+_PIECE = 1 << 20
 
 
 def save(
@@ -134,7 +135,7 @@ class Target:
                 inside = zipfile.ZipInfo(Path(self.name).name[: -len(".zip")])
                 inside.compress_type = zipfile.ZIP_DEFLATED
                 with outer.open(inside, "w", force_zip64=True) as inner:
-                    write_pt(content, inner.write, self._prefix(".zip"))
+                    write_pt(content, _in_pieces(inner.write), self._prefix(".zip"))
         else:
             write_pt(content, file.write, self._prefix(""), compress=self.compress)
 
@@ -149,6 +150,17 @@ class Target:
         if self.path is not None:
             return replacing(self.path, durable=durable)
         return nullcontext(_Whole(self.file.write))  # type: ignore[union-attr]
+
+
+def _in_pieces(write: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """zipfile holds the deflated form of whatever it is given at once."""
+
+    def write_pieces(data: Any) -> None:
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), _PIECE):
+            write(view[start : start + _PIECE])
+
+    return write_pieces
 
 
 class _Whole:

@@ -22,6 +22,7 @@ from cordwood.tensors.safetensors import SafetensorsFile
 from cordwood.tensors.saving import Target
 from cordwood.tensors.source import Source, open_source
 from cordwood.tensors.verify import verify
+from cordwood.tensors.zipread import STORED
 
 
 @dataclass(slots=True)
@@ -61,20 +62,19 @@ def trim(
 
     Values, sharing and everything around the tensors stay as they are; nothing of the file is run, so checkpoints of
     packages that are not installed survive. Reads only the bytes it keeps. The new file is compared with the old one,
-    tensor by tensor, before it takes its place. A `.pt` file stays compressed or not, unless `compress` says otherwise;
-    the size that ``dry_run=True`` tells is that of an uncompressed `.pt` file.
+    tensor by tensor, before it takes its place. A `.pt` file stays compressed or not, unless `compress` says otherwise.
+    ``dry_run=True`` writes nothing and tells the size of the `.pt` file that would be written.
     """
     target = _target(src, dst, in_place, compress, dry_run)
     with open_source(src) as source:
         file = _opened(source)
-        rewritten = Rewritten(file, tripwire=target is not None and _compresses(file, target, compress))
         result = Trimmed(source.name, str(target.path) if target is not None else None, source.size, 0)
         if target is None:
-            result.after = _size(rewritten, Path(os.fsdecode(dst) if _is_path(dst) else source.name).stem)
-            if rewritten.is_deflated:
-                result.notes.append("the file is compressed; the size told is without compression")
+            prefix = Path(os.fsdecode(dst) if _is_path(dst) else source.name).stem
+            result.after = _size(file, prefix or "archive", _is_deflated(file) if compress is None else compress)
             return result
-        if in_place and not compress and _has_no_waste(rewritten) and rewritten.is_deflated == target.compress:
+        rewritten = Rewritten(file, tripwire=_compresses(file, target, compress))
+        if in_place and not compress and _has_no_waste(rewritten) and _is_deflated(file) == target.compress:
             result.after = source.size
             result.notes.append("nothing to trim: the file would not become smaller")
             return result
@@ -126,8 +126,14 @@ def _compresses(file: PtFile | LegacyFile, target: Target, compress: bool | None
             "trim to a .pt file, or load it and save it again"
         )
     if compress is None and target.format == "pt" and not target.zipped:
-        target.compress = any(file.coding(key) != "stored" for key in file.keys())  # noqa: SIM118 - it is no dict
+        target.compress = _is_deflated(file)
     return target.compress
+
+
+def _is_deflated(file: PtFile | LegacyFile) -> bool:
+    if isinstance(file, PtFile) and file.pickle_entry.method != STORED:
+        return True
+    return any(file.coding(key) != "stored" for key in file.keys())  # noqa: SIM118 - it is no dict
 
 
 def _has_no_waste(rewritten: Rewritten) -> bool:
@@ -141,15 +147,16 @@ def _pairs(rewritten: Rewritten) -> Iterator[tuple[PackedStorage, SeenStorage]]:
     return zip(rewritten.storages, rewritten.seen.values(), strict=True)
 
 
-def _size(rewritten: Rewritten, prefix: str) -> int:
-    """The size of an uncompressed result, known without reading the tensors."""
+def _size(file: PtFile | LegacyFile, prefix: str, compress: bool) -> int:
+    """The size of the result; that of an uncompressed one is known without reading the tensors."""
+    rewritten = Rewritten(file, tripwire=compress)
     position = 0
 
     def count(data: Any) -> None:
         nonlocal position
         position += memoryview(data).nbytes
 
-    write_pt(_Hollow(rewritten), count, prefix or "archive")
+    write_pt(rewritten if compress else _Hollow(rewritten), count, prefix, compress=compress)
     return position
 
 
