@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def test_a_plain_save_waits_for_its_turn(
     cw.save(torch.ones(1), tmp_path / "y.pt")  # which need not wait
     opener = threading.Thread(target=gate.set)
 
-    def waits(identity: str) -> None:
+    def waits(identity: Callable[[], str]) -> None:
         opener.start()
         wait_for_turn(identity)
 

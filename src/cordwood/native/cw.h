@@ -92,6 +92,8 @@ CW_API int cw_fast_cpu(void);  /* x86-64 with AVX2, BMI2, FMA: chosen once */
 
 CW_API u32 cw_crc32c(const void *data, size_t n);
 CW_API void cw_crc32c_init(void);
+CW_API u32 cw_crc32(u32 crc, const void *data, size_t n); /* of zip archives; going on from `crc` */
+CW_API void cw_crc32_init(void);
 CW_API void cw_log2_init(void);
 
 /* ---- dtypes ---------------------------------------------------------------------------------------------------------- */

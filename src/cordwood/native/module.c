@@ -64,6 +64,20 @@ static PyObject *crc32c(PyObject *self, PyObject *args)
     return PyLong_FromUnsignedLong(crc);
 }
 
+static PyObject *crc32(PyObject *self, PyObject *args)
+{
+    (void)self;
+    Py_buffer view;
+    unsigned int before = 0;
+    if (!PyArg_ParseTuple(args, "y*|I", &view, &before)) return NULL;
+    u32 crc;
+    Py_BEGIN_ALLOW_THREADS
+    crc = cw_crc32(before, view.buf, (size_t)view.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(crc);
+}
+
 static PyObject *check_plan(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -97,6 +111,7 @@ static PyMethodDef methods[] = {
     {"train_dictionary", cw_py_train_dictionary, METH_VARARGS, "train_dictionary(samples, sizes, room) -> bytes"},
     {"distinct", cw_py_distinct, METH_VARARGS, "distinct(data, itemsize, palettes, inner, bits) -> tuple of bytes | None"},
     {"crc32c", crc32c, METH_VARARGS, "crc32c(buffer) -> int"},
+    {"crc32", crc32, METH_VARARGS, "crc32(buffer, crc=0) -> int: as zlib.crc32"},
     {"check_plan", check_plan, METH_VARARGS, "check_plan(assets) -> None | error tuple"},
     {"fast_cpu", fast_cpu, METH_NOARGS, "fast_cpu() -> bool: are the AVX2/BMI2/FMA paths in use?"},
     {NULL, NULL, 0, NULL},
@@ -108,6 +123,7 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     cw_threads_init();
     cw_crc32c_init();
+    cw_crc32_init();
     cw_log2_init();
     return PyModule_Create(&definition);
 }

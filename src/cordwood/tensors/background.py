@@ -135,12 +135,12 @@ def run_in_turn(identity: str, name: str, work: Callable[[], Any]) -> Saving:
     return Saving(future, name)
 
 
-def wait_for_turn(identity: str) -> None:
+def wait_for_turn(identity: Callable[[], str]) -> None:
     """Wait until no background save to the same place is under way; how it ends is its handle's to tell."""
     turns = _turns
     if turns is None:
         return
     with turns.lock:
-        future = turns.pending.get(identity)
+        future = turns.pending.get(identity()) if turns.pending else None
     if future is not None:
         future.exception()

@@ -32,7 +32,9 @@ from cordwood.tensors.reach import Layout, Placed, View, lay_out
 
 PROTOCOL = 2  # the newest that torch.load reads with weights_only=True
 _TRIES = 4
-_TOKEN_BYTES = 16
+# A token is a long of 16 bytes: an index, random bytes, and a last byte that keeps it positive and no shorter.
+_NONCE = secrets.token_bytes(11) + b"\x55"
+_TOKEN = re.compile(rb"\x8a\x10(.{4})" + re.escape(_NONCE), re.DOTALL)
 TRIPWIRE = "tripwire"
 
 
@@ -54,19 +56,16 @@ class Tokens:
     """Integers that are replaced after pickling."""
 
     def __init__(self) -> None:
-        # A long of 16 bytes: an index, random bytes, and a last byte that keeps it positive and no shorter.
-        self._nonce = secrets.token_bytes(_TOKEN_BYTES - 5) + b"\x55"
         self.meanings: list[Any] = []
 
     def new(self, meaning: Any) -> int:
         """An integer that stands for `meaning`."""
         self.meanings.append(meaning)
-        return int.from_bytes((len(self.meanings) - 1).to_bytes(4, "little") + self._nonce, "little")
+        return int.from_bytes((len(self.meanings) - 1).to_bytes(4, "little") + _NONCE, "little")
 
     def replace(self, data: bytes, codes: Sequence[bytes]) -> bytes:
         """The pickle with the n-th code in place of the n-th token."""
-        pattern = re.compile(rb"\x8a\x10(.{4})" + re.escape(self._nonce), re.DOTALL)
-        return pattern.sub(lambda match: codes[int.from_bytes(match[1], "little")], data)
+        return _TOKEN.sub(lambda match: codes[int.from_bytes(match[1], "little")], data)
 
 
 class Collector(pickle.Pickler):

@@ -1,7 +1,6 @@
 """Read `.cord` files: the manifest, checked, and records through the codecs."""
 
 import json
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,11 +81,10 @@ class CordFile:
         entry = self._entry(name, stored=False)
         take(entry.size, f"{self.source.name}: {name}")
         data = self.archive.read(entry, entry.size)
-        if zlib.crc32(data) != entry.crc:
+        crc = _native.crc32(data)
+        if crc != entry.crc:
             raise FormatError(
-                f"{self.source.name}: the checksum of {name} is {zlib.crc32(data):08x}, not {entry.crc:08x}; the "
-                "file is "
-                "damaged",
+                f"{self.source.name}: the checksum of {name} is {crc:08x}, not {entry.crc:08x}; the file is damaged",
                 _CHECKSUM_REASON,
             )
         return data

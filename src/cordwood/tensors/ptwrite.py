@@ -11,20 +11,16 @@ import hashlib
 import pickle
 import struct
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
-from cordwood.tensors.parcel import Content, PackedStorage, Parcel, Scratch
+from cordwood.native import _native
+from cordwood.tensors.parcel import Content, Parcel, Scratch
 from cordwood.tensors.zipwrite import ZipWriter, deflate
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the format before zip
 LEGACY_VERSION = 1001
 _VERSION = b"3\n"
-_WORTH_A_THREAD = 16 << 20
-_AHEAD = 2
-_WORTH_AHEAD = 1 << 20
 _LARGE = 64 << 20
 _SAMPLES, _SAMPLE = 32, 1 << 18
 _WORTH = 0.9  # a record is kept deflated from 10% saved on
@@ -60,13 +56,16 @@ class _Archive:
         self._names = 0
         self._digest = hashlib.sha256()
 
-    def add(self, name: str, pieces: list[Any], *, deflated: bool = False, crc: int | None = None) -> bool:
+    def add(self, name: str, pieces: list[Any], *, deflated: bool = False) -> bool:
         """One record; whether it was worth deflating."""
         full = f"{self._prefix}/{name}"
         self._entries += 1
         self._names += len(full)
         size = sum(memoryview(piece).nbytes for piece in pieces)
-        self._digest.update(struct.pack("<Q", size) + full.encode())
+        crc = 0
+        for piece in pieces:
+            crc = _native.crc32(piece, crc)
+        self._digest.update(struct.pack("<QI", size, crc) + full.encode())
         if deflated and size:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             if size > _LARGE:
@@ -75,7 +74,7 @@ class _Archive:
                     self._zip.add_deflating(full, data)
                     return True
             else:
-                chunks, crc = deflate(data)
+                chunks, _ = deflate(data)
                 if sum(map(len, chunks)) <= size * _WORTH:
                     self._zip.add_deflated(full, chunks, size, crc)
                     return True
@@ -84,13 +83,11 @@ class _Archive:
 
     def add_storages(self, parcel: Parcel, *, deflated: bool = False) -> bool:
         """All of them; whether one was worth deflating."""
-        if deflated:
-            scratch = Scratch()
-            adding = (self.add(f"data/{one.key}", one.pieces(scratch), deflated=True) for one in parcel.storages)
-            return any(list(adding))
-        for storage, pieces, crc in _summed(parcel.storages):
-            self.add(f"data/{storage.key}", pieces, crc=crc)
-        return False
+        scratch = Scratch()
+        worth = False
+        for storage in parcel.storages:
+            worth |= self.add(f"data/{storage.key}", storage.pieces(scratch), deflated=deflated)
+        return worth
 
     def room_behind(self, parcel: Parcel) -> int:
         """More bytes than the tripwire's record and the directory can take."""
@@ -115,40 +112,6 @@ class _Archive:
             else:
                 self._zip.add(name, [zeros])
         self._zip.finish()
-
-
-def _summed(storages: Sequence[PackedStorage]) -> Iterator[tuple[PackedStorage, list[Any], int | None]]:
-    """Storages with their bytes and checksums; those of the next one are summed while this one is written."""
-    scratch = Scratch()
-    if sum(storage.nbytes for storage in storages) < _WORTH_A_THREAD:
-        for storage in storages:
-            yield storage, storage.pieces(scratch), None
-        return
-    with ThreadPoolExecutor(1) as pool:
-        waiting: deque[tuple[PackedStorage, list[Any], Future[int] | None]] = deque()
-        for storage in storages:
-            # Gathered bytes are in memory that the next storage will use, so they cannot wait; a few are summed sooner
-            # than handed over.
-            ahead = storage.is_verbatim and storage.nbytes >= _WORTH_AHEAD
-            if not ahead:
-                yield from _settled(waiting, 0)
-            pieces = storage.pieces(scratch)
-            waiting.append((storage, pieces, pool.submit(_sum, pieces) if ahead else None))
-            yield from _settled(waiting, _AHEAD if ahead else 0)
-        yield from _settled(waiting, 0)
-
-
-def _settled(waiting: deque[Any], keep: int) -> Iterator[tuple[PackedStorage, list[Any], int | None]]:
-    while len(waiting) > keep:
-        storage, pieces, crc = waiting.popleft()
-        yield storage, pieces, crc.result() if crc is not None else None
-
-
-def _sum(pieces: list[Any]) -> int:
-    crc = 0
-    for piece in pieces:
-        crc = zlib.crc32(piece, crc)
-    return crc
 
 
 def _worth_deflating(data: Any) -> bool:

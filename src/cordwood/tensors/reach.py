@@ -75,9 +75,10 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Layou
     ``whole`` keeps every byte in its place. The result is never larger than the storage, rounded up to the largest
     itemsize; only where views lie at offsets that are no multiples of their itemsize can aligning them cost more.
     """
-    if len(views) == 1 and nbytes and _covers(views[0], nbytes):
-        kept = Group(0, nbytes, 0, nbytes, (0,), (), True)
-        return Layout(nbytes, (kept,), (Placed(0, views[0].strides),))
+    if len(views) == 1 and (size := _in_one_piece(views[0])) and 0 <= views[0].offset <= nbytes - size:
+        view = views[0]
+        if size == nbytes or (not whole and view.offset % view.itemsize == 0):
+            return Layout(size, (Group(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),))
     reaches = {number: reach for number, view in enumerate(views) if (reach := _reach(number, view, nbytes))}
     if whole:
         return _whole(views, reaches, nbytes)
@@ -112,17 +113,15 @@ def fill(group: Group, source: Bytes, out: Bytes) -> None:
         copy_bytes(copy, source, out)
 
 
-def _covers(view: View, nbytes: int) -> bool:
-    """Whether the view is the storage, element after element: most views of a checkpoint are."""
-    if view.offset:
-        return False
+def _in_one_piece(view: View) -> int:
+    """The bytes of a view that sees them one element after the other, as most views of a checkpoint do; else 0."""
     dense = view.itemsize
     for count, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if count != 1:
             if stride != dense:
-                return False
+                return 0
             dense *= count
-    return dense == nbytes
+    return dense
 
 
 def _reach(number: int, view: View, nbytes: int) -> Reach | None:

@@ -31,10 +31,10 @@ _Failure = Callable[[OSError], StorageError]
 class GatheringFile:
     """Writes to a descriptor: large buffers as they are, without a copy, small ones put together first."""
 
-    __slots__ = ("_failure", "_fd", "_gathered", "_position", "aside")
+    __slots__ = ("_aside", "_failure", "_fd", "_gathered", "_position")
 
-    def __init__(self, fd: int, failure: _Failure, aside: Path | None = None) -> None:
-        self.aside = aside  # where the bytes are until they take their place; None if they are written directly
+    def __init__(self, fd: int, failure: _Failure, aside: str | None = None) -> None:
+        self._aside = aside
         self._fd = fd
         self._failure = failure
         self._gathered = bytearray()
@@ -42,20 +42,27 @@ class GatheringFile:
 
     def write(self, data: Any) -> int:
         """Take all of a contiguous buffer; returns its size in bytes."""
-        view = memoryview(data)
-        size = view.nbytes
-        if not size:
-            return 0
-        view = view.cast("B")
+        view: bytes | memoryview = data
+        if type(data) is not bytes:
+            view = memoryview(data)
+            if not view.nbytes:
+                return 0
+            view = view.cast("B")
+        size = len(view)
         if size < _SMALL:
             self._gathered += view
             if len(self._gathered) >= _GATHERED:
                 self.flush()
         else:
             self.flush()
-            self._write(view)
+            self._write(memoryview(view))
         self._position += size
         return size
+
+    @property
+    def aside(self) -> Path | None:
+        """Where the bytes are until they take their place; None if they are written directly."""
+        return Path(self._aside) if self._aside is not None else None
 
     def tell(self) -> int:
         """The number of bytes written so far."""
@@ -89,13 +96,13 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
     file is on the disk, name and all, when this returns. A pipe or a device is written to directly.
     """
     shown = os.fsdecode(path)
-    older = _status(shown)
+    older, linked = _status(shown)
     if older is not None and not stat.S_ISREG(older.st_mode):
         with _directly(shown, older) as file:
             yield file
         return
     failure = _keeping(shown, older)
-    target = Path(os.path.realpath(shown))
+    target = os.path.realpath(shown) if linked else shown
     aside = _aside(target)
     fd = _create(aside, target, older, failure)
     try:
@@ -109,31 +116,36 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
                 os.fsync(fd)
             closing, fd = fd, -1
             os.close(closing)  # a network file system may find out only now that it has no room
-            aside.replace(target)
+            os.replace(aside, target)  # noqa: PTH105 - saving a thousand small files, paths as objects would count
         except OSError as error:
             raise failure(error) from error
-    finally:
+    except BaseException:
         if fd >= 0:
             os.close(fd)
-        with suppress(OSError):  # renamed already, or out of reach: what went wrong is said by the exception
-            aside.unlink()
+        with suppress(OSError):  # out of reach: what went wrong is said by the exception
+            Path(aside).unlink()
+        raise
     if durable:
-        _sync_folder(shown, target.parent)
+        _sync_folder(shown, Path(target).parent)
 
 
-def _status(shown: str) -> os.stat_result | None:
-    """What the path, or the file that it links to, is now; None if there is nothing."""
+def _status(shown: str) -> tuple[os.stat_result | None, bool]:
+    """What the path, or the file that it links to, is now, None if there is nothing; and whether it is a link."""
+    linked = False
     try:
-        status = Path(shown).stat()
+        status = os.lstat(shown)
+        linked = stat.S_ISLNK(status.st_mode)
+        if linked:
+            status = Path(shown).stat()
     except FileNotFoundError:
-        return None
+        return None, linked
     except OSError as error:
         raise _keeping(shown, None)(error) from error
     except ValueError:  # a zero byte in it
         raise UsageError(f"{shown[:100]!r} cannot be the path of a file") from None
     if stat.S_ISDIR(status.st_mode):
         raise UsageError(f"{shown} is a folder: name a file in it")
-    return status
+    return status, linked
 
 
 def _keeping(shown: str, older: os.stat_result | None) -> _Failure:
@@ -147,14 +159,15 @@ def _keeping(shown: str, older: os.stat_result | None) -> _Failure:
     return failure
 
 
-def _aside(target: Path) -> Path:
+def _aside(target: str) -> str:
     """A name in the same folder, so that renaming does not copy, that tells whose it is and cannot be in use."""
     ending = f".cordwood-{os.getpid()}-{secrets.token_hex(6)}.part"
     room = _LONGEST_NAME - 1 - len(ending)
-    return target.with_name("." + os.fsencode(target.name)[:room].decode(errors="ignore") + ending)
+    folder, slash, name = target.rpartition("/")
+    return f"{folder}{slash}.{os.fsencode(name)[:room].decode(errors='ignore')}{ending}"
 
 
-def _create(aside: Path, target: Path, older: os.stat_result | None, failure: _Failure) -> int:
+def _create(aside: str, target: str, older: os.stat_result | None, failure: _Failure) -> int:
     # Nobody may read the new file who may not read the older one, not even while it is being written.
     mode = 0o666 if older is None else older.st_mode & 0o666
     try:
@@ -164,7 +177,7 @@ def _create(aside: Path, target: Path, older: os.stat_result | None, failure: _F
     except OSError as error:
         raise failure(error) from error
     except BaseException:  # an interrupt, after the file was made
-        aside.unlink(missing_ok=True)
+        Path(aside).unlink(missing_ok=True)
         raise
 
 

@@ -56,7 +56,7 @@ def save(
     if background:
         content.snapshot()
         return run_in_turn(target.identity, target.name, lambda: target.write(content, durable))
-    wait_for_turn(target.identity)
+    wait_for_turn(lambda: target.identity)
     target.write(content, durable)
     return None
 

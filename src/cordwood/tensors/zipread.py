@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from cordwood.errors import FormatError, UsageError
+from cordwood.native import _native
 from cordwood.tensors.source import Source
 from cordwood.tensors.zipdirectory import (
     DEFLATED,
@@ -163,7 +164,7 @@ class Archive:
         """Whether the contents have the checksum that the archive tells."""
         crc = 0
         for piece in self._pieces(entry):
-            crc = zlib.crc32(piece, crc)
+            crc = _native.crc32(piece, crc)
         return crc == entry.crc
 
     def _pieces(self, entry: Entry) -> Iterator[bytes | memoryview]:

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any
 
 from cordwood.errors import UsageError
+from cordwood.native import _native
 from cordwood.tensors.zipdirectory import (
-    CENTRAL,
     CENTRAL_SIGNATURE,
     DEFLATED,
     END,
@@ -43,14 +43,18 @@ Buffer = Any
 Write = Callable[[Buffer], object]
 
 _VERSION, _VERSION_ZIP64 = 20, 45  # of the zip format that a reader needs
+_LOCAL, _LOCAL_ZIP64 = (LOCAL_SIGNATURE + struct.pack("<H", version) for version in (_VERSION, _VERSION_ZIP64))
+_CENTRAL, _CENTRAL_ZIP64 = (
+    CENTRAL_SIGNATURE + struct.pack("<HH", _VERSION_ZIP64, version) for version in (_VERSION, _VERSION_ZIP64)
+)
+_COMMON = struct.Struct("<HHHHIIIH")
+_CENTRAL_END = struct.Struct("<H10xI")  # length of the extra field, offset of the local header
 _DATE = 1 << 5 | 1  # 1980-01-01, the first there is
 _PADDING_EXTRA = 0x4246  # "FB"
 _CHUNK = 1 << 20  # deflated by itself
 _PIECES_AT_ONCE = 16
 _DESCRIPTOR = 1 << 3  # the flag of an entry whose sizes follow its data
 _DESCRIPTOR_SIGNATURE = 0x08074B50
-_CHUNK_OF_SUM = 1 << 23  # summed by itself
-_WORTH_THREADS = 1 << 25  # one thread sums this in 10 ms
 _WINDOW = 1 << 15  # how far back deflate looks
 _POLYNOMIAL = 0xEDB88320  # of the checksum, the lowest power in the highest bit
 
@@ -85,7 +89,7 @@ class ZipWriter:
         if crc is None:
             crc = 0
             for piece in pieces:
-                crc = crc32(piece, crc)
+                crc = _native.crc32(piece, crc)
         size = sum(map(len, pieces))
         return self._add(name, STORED, pieces, size, size, crc, self._alignment if align else 1)
 
@@ -146,10 +150,9 @@ class ZipWriter:
         header = self.position
         extra = struct.pack("<HHQQ", ZIP64_EXTRA, 16, size, stored) if wide else b""
         extra += _padding(header + LOCAL.size + len(encoded) + len(extra), align)
-        version = _VERSION_ZIP64 if wide else _VERSION
-        sizes = (MAX32, MAX32) if wide else (stored, size)
-        fields = (flags, method, 0, _DATE, crc, *sizes, len(encoded), len(extra))
-        self._put(LOCAL.pack(LOCAL_SIGNATURE, version, *fields) + encoded + extra)
+        version = _LOCAL_ZIP64 if wide else _LOCAL
+        common = _common(flags, method, crc, stored, size, wide, len(encoded))
+        self._put(b"".join((version, common, len(extra).to_bytes(2, "little"), encoded, extra)))
         return header, self.position
 
     def _list(
@@ -157,19 +160,27 @@ class ZipWriter:
     ) -> None:
         """Remember the entry for the directory, where the offset too may need 64 bits and there is no padding."""
         encoded = name.encode()
+        common = _common(flags, method, crc, stored, size, wide, len(encoded))
+        if not wide and header < MAX32:
+            self._directory.append(b"".join((_CENTRAL, common, _CENTRAL_END.pack(0, header), encoded)))
+            return
         large = [value for value in (size, stored) if wide] + [value for value in (header,) if value >= MAX32]
-        sizes = (MAX32, MAX32) if wide else (stored, size)
-        fields = (flags, method, 0, _DATE, crc, *sizes, len(encoded))
-        extra = struct.pack(f"<HH{len(large)}Q", ZIP64_EXTRA, 8 * len(large), *large) if large else b""
-        version = _VERSION_ZIP64 if large else _VERSION
-        made_by = _VERSION_ZIP64
-        central = CENTRAL.pack(CENTRAL_SIGNATURE, made_by, version, *fields, len(extra), 0, 0, 0, 0, min(header, MAX32))
-        self._directory.append(central + encoded + extra)
+        extra = struct.pack(f"<HH{len(large)}Q", ZIP64_EXTRA, 8 * len(large), *large)
+        end = _CENTRAL_END.pack(len(extra), min(header, MAX32))
+        self._directory.append(b"".join((_CENTRAL_ZIP64, common, end, encoded, extra)))
 
     def _put(self, data: bytes | memoryview) -> None:
-        if len(data):
+        size = len(data)
+        if size:
             self._write(data)
-            self.position += len(data)
+            self.position += size
+
+
+def _common(flags: int, method: int, crc: int, stored: int, size: int, wide: bool, name: int) -> bytes:
+    """The fields that stand in the local header and in the directory alike."""
+    if wide:
+        stored = size = MAX32
+    return _COMMON.pack(flags, method, 0, _DATE, crc, stored, size, name)
 
 
 def _padding(position: int, alignment: int) -> bytes:
@@ -222,26 +233,11 @@ def deflating(data: Buffer, level: int = 6, threads: int = 2) -> Iterator[tuple[
         )
         last = start + _CHUNK >= len(view)
         piece = stream.compress(chunk) + stream.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
-        return piece, zlib.crc32(chunk), len(chunk)
+        return piece, _native.crc32(chunk), len(chunk)
 
     # Some at a time: the pool would otherwise run ahead of who takes the pieces, and hold them all.
     for first in range(0, len(starts), _PIECES_AT_ONCE):
         yield from _in_threads(one, starts[first : first + _PIECES_AT_ONCE], threads)
-
-
-def crc32(data: Buffer, crc: int = 0) -> int:
-    """The zip checksum of a buffer, going on from that of what stands before it.
-
-    Two threads are no faster than one where the buffer is small, and no more than twice as fast where it is large.
-    """
-    view = _flat(data)
-    if len(view) < _WORTH_THREADS:
-        return zlib.crc32(view, crc)
-    starts = range(0, len(view), _CHUNK_OF_SUM)
-    sums = _in_threads(lambda start: zlib.crc32(view[start : start + _CHUNK_OF_SUM]), starts, 2)
-    for start, chunk_crc in zip(starts, sums, strict=True):
-        crc = combine_crc32(crc, chunk_crc, min(_CHUNK_OF_SUM, len(view) - start))
-    return crc
 
 
 def _in_threads(function: Callable[[int], Any], starts: Sequence[int], threads: int) -> Iterator[Any]:
