@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("-o", "--output", metavar="OUT", help="the new file; for several, the folder for them")
     where.add_argument("--in-place", action="store_true", help="replace the files, each when its new one is checked")
     parser.add_argument("--compress", action="store_true", help="also deflate; torch.load still reads the result")
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, tell the sizes (without --compress)")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, tell the sizes")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -112,7 +112,7 @@ def _trim(found: Found, target: Path | None, arguments: argparse.Namespace) -> "
     from cordwood.tensors import trim  # imports torch: `cordwood --help` must not
 
     if arguments.dry_run:
-        return trim(found.path, dry_run=True)
+        return trim(found.path, target, compress=arguments.compress or None, dry_run=True)
     if target is not None:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from cordwood.tensors.files import PickledFile, open_file
 from cordwood.tensors.machine import Machine
 from cordwood.tensors.moved import moved
 from cordwood.tensors.safetensors import SafetensorsFile
-from cordwood.tensors.select import Selection
+from cordwood.tensors.select import Selection, nothing_named
 from cordwood.tensors.source import open_source
 from cordwood.tensors.storages import Storages, default_mmap, is_meta, located, map_whole, restorer
 
@@ -112,6 +112,8 @@ def _load_safetensors(
     allotment: Allotment,
 ) -> dict[str, torch.Tensor]:
     names = [name for name in file.rows if wanted is None or wanted(name)]
+    if wanted is not None and file.rows and not names:
+        raise nothing_named(file.source.name, list(file.rows))
     meta = is_meta(map_location)
     mapped = default_mmap(file.kind, file.source) if mmap is None else mmap
     whole = map_whole(file.source) if mapped and not meta else None

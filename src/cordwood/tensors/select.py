@@ -38,6 +38,12 @@ def storage_keys(node: Any) -> list[str]:
     return list(keys)
 
 
+def nothing_named(where: str, names: list[str]) -> UsageError:
+    """For patterns that fit no name."""
+    some = ", ".join(name[:80] for name in names[:3])
+    return UsageError(f"{where}: no tensor has a name that was asked for; it has {len(names)}, such as {some}")
+
+
 class Selection:
     """The named tensors of one file, made on demand; what shares memory in the file shares it here."""
 
@@ -56,11 +62,7 @@ class Selection:
         """The wanted ones, by name; their storages are read together."""
         chosen = {name: named for name, named in self.named.items() if wanted(name)}
         if not chosen and self.named:
-            some = ", ".join(name[:80] for name in list(self.named)[:3])
-            raise UsageError(
-                f"{self.file.source.name}: no tensor has a name that was asked for; it has {len(self.named)}, "
-                f"such as {some}"
-            )
+            raise nothing_named(self.file.source.name, list(self.named))
         self.storages.prefetch(storage_keys([named.node for named in chosen.values()]))
         return {name: self._tensor(named) for name, named in chosen.items()}
 
