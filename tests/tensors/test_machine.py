@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from cordwood.errors import FormatError
 from cordwood.tensors.allowed import Allowed
+from cordwood.tensors.handlers import DEEPEST
 from cordwood.tensors.inert import Call, Inert, describe
-from cordwood.tensors.machine import DEEPEST, Machine, Spanned
+from cordwood.tensors.machine import Machine, Spanned
 from tests.tensors.craft import get, glob, pickled, put, text
 
 SCALARS = (

@@ -14,26 +14,9 @@
 static u32 slice[8][256];
 static int folding;
 
-static u32 software(u32 c, const u8 *p, size_t n)
-{
-    for (; n >= 8; n -= 8, p += 8) {
-        u64 v = cw_load64(p) ^ c;
-        c = slice[7][v & 255] ^ slice[6][v >> 8 & 255] ^ slice[5][v >> 16 & 255] ^ slice[4][v >> 24 & 255] ^
-            slice[3][v >> 32 & 255] ^ slice[2][v >> 40 & 255] ^ slice[1][v >> 48 & 255] ^ slice[0][v >> 56];
-    }
-    for (; n; n--) c = c >> 8 ^ slice[0][(c ^ *p++) & 255];
-    return c;
-}
-
 void cw_crc32_init(void)
 {
-    for (u32 i = 0; i < 256; i++) {
-        u32 c = i;
-        for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0xEDB88320u : 0);
-        slice[0][i] = c;
-    }
-    for (int t = 1; t < 8; t++)
-        for (u32 i = 0; i < 256; i++) slice[t][i] = slice[t - 1][i] >> 8 ^ slice[0][slice[t - 1][i] & 255];
+    cw_crc_slices(slice, 0xEDB88320u);
 #ifdef HAS_FOLDING
     folding = HAS_FOLDING && !getenv("CORDWOOD_PORTABLE");
 #endif
@@ -84,5 +67,5 @@ u32 cw_crc32(u32 crc, const void *data, size_t n)
         n -= folded;
     }
 #endif
-    return ~software(c, p, n);
+    return ~cw_crc_sliced(slice, c, p, n);
 }

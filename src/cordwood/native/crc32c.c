@@ -30,29 +30,12 @@ static u32 slice[8][256];
 static u32 skip[4][256];
 static int hardware;
 
-static u32 software(u32 c, const u8 *p, size_t n)
-{
-    for (; n >= 8; n -= 8, p += 8) {
-        u64 v = cw_load64(p) ^ c;
-        c = slice[7][v & 255] ^ slice[6][v >> 8 & 255] ^ slice[5][v >> 16 & 255] ^ slice[4][v >> 24 & 255] ^
-            slice[3][v >> 32 & 255] ^ slice[2][v >> 40 & 255] ^ slice[1][v >> 48 & 255] ^ slice[0][v >> 56];
-    }
-    for (; n; n--) c = c >> 8 ^ slice[0][(c ^ *p++) & 255];
-    return c;
-}
-
 void cw_crc32c_init(void)
 {
-    for (u32 i = 0; i < 256; i++) {
-        u32 c = i;
-        for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0x82F63B78u : 0);
-        slice[0][i] = c;
-    }
-    for (int t = 1; t < 8; t++)
-        for (u32 i = 0; i < 256; i++) slice[t][i] = slice[t - 1][i] >> 8 ^ slice[0][slice[t - 1][i] & 255];
+    cw_crc_slices(slice, 0x82F63B78u);
     static const u8 zeros[LANE];
     for (int t = 0; t < 4; t++)
-        for (u32 i = 0; i < 256; i++) skip[t][i] = software(i << (8 * t), zeros, LANE);
+        for (u32 i = 0; i < 256; i++) skip[t][i] = cw_crc_sliced(slice, i << (8 * t), zeros, LANE);
 #ifdef HAS_CRC
     hardware = HAS_CRC && !getenv("CORDWOOD_PORTABLE");
 #endif
@@ -86,5 +69,5 @@ u32 cw_crc32c(const void *data, size_t n)
 #ifdef HAS_CRC
     if (hardware) return ~by_instruction(~0u, data, n);
 #endif
-    return ~software(~0u, data, n);
+    return ~cw_crc_sliced(slice, ~0u, data, n);
 }

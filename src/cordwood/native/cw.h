@@ -94,6 +94,8 @@ CW_API u32 cw_crc32c(const void *data, size_t n);
 CW_API void cw_crc32c_init(void);
 CW_API u32 cw_crc32(u32 crc, const void *data, size_t n); /* of zip archives; going on from `crc` */
 CW_API void cw_crc32_init(void);
+CW_API void cw_crc_slices(u32 slice[8][256], u32 polynomial); /* fills the tables */
+CW_API u32 cw_crc_sliced(u32 slice[8][256], u32 c, const u8 *p, size_t n);
 CW_API void cw_log2_init(void);
 
 /* ---- dtypes ---------------------------------------------------------------------------------------------------------- */

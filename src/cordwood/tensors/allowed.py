@@ -5,6 +5,7 @@ The names are torch's own list for ``weights_only=True``, and what the user adde
 and indices come from the file, so each is checked here before memory is taken or touched.
 """
 
+import functools
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -198,17 +199,17 @@ class Allowed:
         self.where = where
         self.effort = Effort(size, physical_memory() if room is None else room)
         self._known = known()
-        self._trusted = user_allowed()
-        self._trusted_values = list(self._trusted.values())
+
+    @functools.cached_property
+    def _trusted(self) -> dict[str, Any]:
+        return user_allowed()
 
     def refuse(self, what: str) -> NoReturn:
         """Say what was found, and how to allow it."""
         raise FormatError(
-            f"{self.where}: the file asks for {what}, which is not on the list of what may be loaded safely. If "
-            "you trust "
-            "the file, allow it with torch.serialization.add_safe_globals([...]), or load with "
-            "weights_only=False, which "
-            "runs code from the file"
+            f"{self.where}: the file asks for {what}, which is not on the list of what may be loaded safely. If you "
+            "trust the file, allow it with torch.serialization.add_safe_globals([...]), or load with "
+            "weights_only=False, which runs code from the file"
         )
 
     def find_global(self, module: str, name: str) -> Any:
@@ -223,7 +224,7 @@ class Allowed:
 
     def trusts(self, value: Any) -> bool:
         """Whether the user named this very object."""
-        return any(value is trusted for trusted in self._trusted_values)
+        return any(value is trusted for trusted in self._trusted.values())
 
     def call(self, function: Any, arguments: Any) -> Any:
         if type(function) is Handled:
