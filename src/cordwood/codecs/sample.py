@@ -15,10 +15,11 @@ def sample(arrays: Sequence[Array]) -> list[Array]:
     """At most 16 arrays, evenly chosen, cut down to about 2 MiB together."""
     chosen = [arrays[i] for i in sorted({round(k) for k in np.linspace(0, len(arrays) - 1, MOST_ARRAYS)})]
     budget = MOST_BYTES // len(chosen)
-    return [piece for array in chosen for piece in _pieces(array, budget)]
+    return [piece for array in chosen for piece in pieces(array, budget)]
 
 
-def _pieces(array: Array, budget: int) -> list[Array]:
+def pieces(array: Array, budget: int) -> list[Array]:
+    """A large array as a few pieces of itself, together about as large as the budget."""
     if array.nbytes <= budget:
         return [array]
     # Cut where it hurts least: a batch along its first axis, an image along its rows, a line anywhere.

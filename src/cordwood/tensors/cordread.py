@@ -25,7 +25,7 @@ _MOST_PADDING = 15
 _CHECKSUM_REASON = 15
 _LARGEST_STORAGE = 1 << 56
 _IN_MEMORY = 1 << 20  # such a file was read whole when it was opened
-_BATCH = 32 << 20
+_BATCH = 8 << 20
 _WORTH_THREADS = 1 << 20
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs.sample import pieces as sample_of
 from cordwood.native import _native
 from cordwood.tensors.parcel import Bytes, PackedStorage, Scratch
 from cordwood.tensors.reach import Group
@@ -16,6 +17,8 @@ _SMALLEST_CODED = 256  # below that a frame's header costs more than coding coul
 _SMALL_GROUP = 1 << 14  # a record of its own costs some 200 bytes: smaller groups share one
 _LARGEST_JOINED = 1 << 20
 _LARGEST_RECORD = 4 << 20  # larger groups are cut, so that encoding needs little memory beyond the tensors
+# Bytes that a plan is chosen on: on more, choosing would take longer than encoding. Who asks for small has the time.
+_SAMPLE = {"small": 2 << 20, "balanced": 256 << 10, "fast": 256 << 10}
 _WORTH = 0.98  # of the raw bytes: raw records can be mapped, which is worth two percent
 
 
@@ -39,11 +42,11 @@ def encoded_records(storage: PackedStorage, goal: str, scratch: Scratch) -> Iter
             dtype, array = _joined(storage, groups, scratch)
         chosen: codecs.Plan | str = goal
         pieces = [(0, array)]
-        if array.nbytes > _LARGEST_RECORD and goal != "raw":
-            # One choice for all pieces; and what is not to be coded stays in one piece, which can be mapped.
-            plan = codecs.plan([array], goal, dtype=dtype)
+        if goal != "raw" and array.nbytes > _SAMPLE[goal]:
+            plan = codecs.plan(sample_of(array, _SAMPLE[goal]), goal, dtype=dtype)
+            # What is not to be coded stays in one piece, which can be mapped.
             chosen = "raw" if str(plan) == "raw" else plan
-            pieces = pieces if chosen == "raw" else _cut(array)
+            pieces = pieces if chosen == "raw" or array.nbytes <= _LARGEST_RECORD else _cut(array)
         for offset, piece in pieces:
             coding, data = _encode(piece, dtype, chosen)
             crc = _native.crc32c(data) if coding == "raw" else None

@@ -29,7 +29,6 @@ from cordwood.tensors.reach import Layout, View, lay_out
 from cordwood.tensors.references import find_references
 from cordwood.tensors.source import Source
 
-_READ_PLAINLY = 16 << 20
 _HOOKS_AT = {"_rebuild_tensor_v2": 5, "_rebuild_tensor_v3": 5, "_rebuild_qtensor": 6}
 _REMADE = frozenset(("data.pkl", "byteorder", ".data/serialization_id", ".format_version", ".storage_alignment"))
 
@@ -282,14 +281,18 @@ def _fits(view: View, nbytes: int) -> bool:
 
 
 def stored_bytes(source: Source, start: int, length: int, *, sparse: bool) -> Bytes:
-    """Bytes of a file. The system reads ahead of what is looked at in a mapping: little is read plainly instead, and
-    of a stretch of which little is wanted, it is told not to."""
-    if length <= _READ_PLAINLY and not sparse:
-        return np.frombuffer(source.read(start, length), np.uint8)
+    """Bytes of a file, in a mapping of it.
+
+    The system reads ahead of, and behind, what is looked at in a mapping. It is told not to, and to fetch just this
+    stretch; of one of which little is wanted, nothing but the pages that are looked at.
+    """
     mapped = source.map()
-    if sparse and isinstance(mapped.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+    if length and isinstance(mapped.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
         begin = (source.base + start) // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.obj.madvise(mmap.MADV_RANDOM, begin, source.base + start + length - begin)
+        stretch = (begin, source.base + start + length - begin)
+        mapped.obj.madvise(mmap.MADV_RANDOM, *stretch)
+        if not sparse:
+            mapped.obj.madvise(mmap.MADV_WILLNEED, *stretch)
     return np.frombuffer(mapped, np.uint8, length, start)
 
 
