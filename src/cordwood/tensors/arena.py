@@ -140,9 +140,8 @@ class Arenas:
             return
         if arena.quantized:
             raise UsageError(
-                "a quantized tensor shares its memory with a tensor of another dtype, which no file of torch's "
-                "can hold; "
-                "clone() one of them"
+                "a quantized tensor shares its memory with a tensor of another dtype, which no file of torch's can "
+                "hold; clone() one of them"
             )
         if arena.whole_as - {torch.uint8}:
             raise UsageError(

@@ -69,7 +69,7 @@ class CordFile:
         manifest = self._checked(MANIFEST_NAME, allotment.take_text)
         self.pickle = self._checked(PICKLE_NAME, allotment.take)
         try:
-            self.manifest = json.loads(manifest.decode(), object_pairs_hook=_unique)
+            self.manifest = _JSON.decode(manifest.decode())
         except (ValueError, RecursionError) as error:
             raise FormatError(
                 f"{source.name}: {MANIFEST_NAME} is not JSON ({error!s:.100}); the file is damaged"
@@ -269,8 +269,7 @@ class _Batch:
         if info.nbytes != record.nbytes or info.plan_hash is not None or record.offset % carrier.itemsize:
             raise FormatError(
                 f"{file.source.name}: {record.name}: its frame holds {info.nbytes} bytes of {info.dtype}, the "
-                "manifest says "
-                f"{record.nbytes} bytes at {record.offset}"
+                f"manifest says {record.nbytes} bytes at {record.offset}"
             )
         self._frames.append(frame)
         self._outs.append(out.view(carrier).reshape(info.shape))
@@ -308,3 +307,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a name is used twice")
     return found
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_unique)

@@ -32,9 +32,8 @@ def _open_plain(source: Source, first: bytes, allotment: Allotment) -> TensorFil
     if is_safetensors(first, source.size):
         return SafetensorsFile(source, allotment)
     raise FormatError(
-        f"{source.name}: {_guess(first, source)}; known are .cord, .pt (torch.save, old and new, also zipped "
-        "again) and "
-        ".safetensors files"
+        f"{source.name}: {_guess(first, source)}; known are .cord, .pt (torch.save, old and new, also zipped again) "
+        "and .safetensors files"
     )
 
 
@@ -84,8 +83,7 @@ def _open_archive(source: Source, first: bytes, allotment: Allotment, *, recover
     names = ", ".join(list(archive.entries)[:3])
     raise FormatError(
         f"{source.name}: a zip archive, but not of tensors: it has {len(archive.entries)} entries ({names[:100]} "
-        "...) and no "
-        "data.pkl"
+        "...) and no data.pkl"
     )
 
 

@@ -81,8 +81,7 @@ class LegacyFile:
             if position + 8 + nbytes > self.source.size:
                 raise FormatError(
                     f"{self.source.name}: storage {key[:40]} needs {nbytes} bytes at {position + 8}, but the file "
-                    "ends at "
-                    f"{self.source.size}; it was cut short",
+                    f"ends at {self.source.size}; it was cut short",
                     1,
                 )
             count = int.from_bytes(bytes(self.source.read(position, 8)), "little", signed=True)

@@ -242,9 +242,8 @@ class Rewritten:
                 start, end = span(identity.starts, 5)
                 if identity[5] is not None or end != start + 1:
                     raise FormatError(
-                        f"{self.file.where}: a storage that lies over a part of another one, as torch wrote them "
-                        "in 2016; "
-                        "load the file and save it again instead"
+                        f"{self.file.where}: a storage that lies over a part of another one, as torch wrote them in "
+                        "2016; load the file and save it again instead"
                     )
                 edits.delete(start, end)
                 key = str(word(identity[2]))

@@ -83,11 +83,9 @@ class Target:
     def _by_suffix(name: str) -> str:
         if name.endswith(".safetensors"):
             raise UsageError(
-                "a .safetensors file cannot hold shared or strided tensors, or any object around them, so "
-                "Cordwood does "
-                "not write it: use .pt or .cord, or safetensors.torch.save_file (format='pt' writes torch's "
-                "format under "
-                "this name all the same)"
+                "a .safetensors file cannot hold shared or strided tensors, or any object around them, so Cordwood "
+                "does not write it: use .pt or .cord, or safetensors.torch.save_file (format='pt' writes torch's "
+                "format under this name all the same)"
             )
         return "cord" if name.endswith(".cord") else "pt"
 

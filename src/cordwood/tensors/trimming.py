@@ -122,8 +122,7 @@ def _compresses(file: PtFile | LegacyFile, target: Target, compress: bool | None
     if target.format == "cord" and file.byteorder != "little":
         raise UsageError(
             f"{file.source.name} was written on a big-endian machine, and the numbers of a .cord file are "
-            "little-endian: "
-            "trim to a .pt file, or load it and save it again"
+            "little-endian: trim to a .pt file, or load it and save it again"
         )
     if compress is None and target.format == "pt" and not target.zipped:
         target.compress = _is_deflated(file)
