@@ -25,8 +25,9 @@ def test_tokens_are_replaced_wherever_they_stand() -> None:
 
 
 def test_other_numbers_are_left_alone() -> None:
-    tokens, others = Tokens(), Tokens()
-    obj = [others.new(0), tokens.new(0), 2**127 - 1, 2**120]
+    tokens = Tokens()
+    alike = int.from_bytes(bytes(4) + b"other bytes" + b"\x55", "little")
+    obj = [alike, tokens.new(0), 2**127 - 1, 2**120]
     assert pickle.loads(tokens.replace(pickle.dumps(obj, 2), [integer(3)])) == [obj[0], 3, *obj[2:]]
 
 

@@ -46,7 +46,8 @@ def test_the_waste_goes(tmp_path: Path) -> None:
     assert result.after == (tmp_path / "small.pt").stat().st_size < 4_000
     assert result.saved == result.before - result.after
     assert (result.source, result.target) == (str(source), str(tmp_path / "small.pt"))
-    assert result.damaged == result.notes == []
+    assert result.damaged == []
+    assert result.notes == ["the checksums of 1 trimmed records were not compared: only what is kept of them was read"]
     check(wasteful(), tmp_path / "small.pt", weights_only=True)
 
 

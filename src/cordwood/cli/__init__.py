@@ -5,6 +5,7 @@ sentence on stderr; any other exception is a bug and keeps its traceback.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -56,10 +57,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return VERBS[arguments.verb].run(arguments)
+        code = VERBS[arguments.verb].run(arguments)
+        sys.stdout.flush()
+        return code
     except CordwoodError as error:
         print(f"cordwood: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
+    except BrokenPipeError:
+        # Who read our output has seen enough. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("cordwood: interrupted", file=sys.stderr)
         return INTERRUPTED

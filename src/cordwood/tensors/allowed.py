@@ -187,6 +187,8 @@ class Allowed:
     `size` is that of the pickle, and `room` how many bytes may be reserved beside the storages.
     """
 
+    otherwise = ", or load with weights_only=False, which runs code from the file"
+
     def __init__(
         self,
         storage: Callable[[tuple[Any, ...]], TypedStorage],
@@ -208,8 +210,7 @@ class Allowed:
         """Say what was found, and how to allow it."""
         raise FormatError(
             f"{self.where}: the file asks for {what}, which is not on the list of what may be loaded safely. If you "
-            "trust the file, allow it with torch.serialization.add_safe_globals([...]), or load with "
-            "weights_only=False, which runs code from the file"
+            f"trust the file, allow it with torch.serialization.add_safe_globals([...]){self.otherwise}"
         )
 
     def find_global(self, module: str, name: str) -> Any:

@@ -75,7 +75,7 @@ class Arenas:
     def __init__(self, spans: list[tuple[str, int, int, bool]] | None = None) -> None:
         self._spans = sorted(spans or [])  # (location, start, end, mixed): known from an earlier look
         self._by_storage: dict[int, Arena] = {}
-        self._by_span: dict[tuple[str, int], Arena] = {}
+        self._by_span: dict[tuple[str, int] | None, Arena] = {}
         self._all: list[Arena] = []
 
     def __iter__(self) -> Iterator[Arena]:
@@ -93,18 +93,18 @@ class Arenas:
     def _place(self, storage: UntypedStorage) -> Arena:
         location = torch.serialization.location_tag(storage)
         start, nbytes, mixed = storage.data_ptr(), storage.nbytes(), False
-        if start and self._spans:
+        span: tuple[str, int] | None = None
+        if start and nbytes and self._spans:
             index = bisect.bisect_right(self._spans, (location, start, 1 << 64, True)) - 1
             if index >= 0:
                 at, first, end, known = self._spans[index]
                 if at == location and start < end and start + nbytes <= end:
-                    start, nbytes, mixed = first, end - first, known
-        span = (location, start)
-        if start and nbytes and span in self._by_span:
+                    start, nbytes, mixed, span = first, end - first, known, (location, first)
+        if span in self._by_span:
             return self._by_span[span]
         made = Arena(str(len(self._all)), location, start, nbytes, mixed)
         self._all.append(made)
-        if start and nbytes:
+        if span is not None:
             self._by_span[span] = made
         return made
 

@@ -109,7 +109,7 @@ class Collector(pickle.Pickler):
         if storage_type is None:
             # What reads files of the old format knows no storage without a dtype; bytes do as well.
             storage_type = torch.ByteStorage if self.legacy else UntypedStorage
-        identity = ("storage", storage_type, arena.key, arena.location, self.tokens.new(("size", arena, itemsize)))
+        identity = ("storage", storage_type, arena.key, arena.location, self.tokens.new(("size", arena.key, itemsize)))
         return (*identity, None) if self.legacy else identity
 
     def reducer_override(self, obj: Any) -> Any:
@@ -141,7 +141,7 @@ class Collector(pickle.Pickler):
         )
         self.views.append((arena, view, dtype))
         arena.sees(view, dtype, fits=_fits(view, storage, arena), quantized=function is _quantized)
-        if arena.mixed and function is _v2:
+        if function is _v2 and (arena.mixed or _storage_type(dtype) is None):
             requires_grad, hooks, *metadata = rest
             function, rest = _v3, [requires_grad, hooks, dtype, *metadata]
         if self.tripwire:
@@ -224,14 +224,14 @@ class Collected:
     def __init__(self, data: bytes, collector: Collector, arenas: Arenas) -> None:
         self._data = data
         self._tokens = collector.tokens
-        self._places: list[tuple[Arena, int]] = []
+        self._places: list[tuple[str, int]] = []  # of each tensor: its storage's key, and its number there
         self.bare = [arena.key for arena in collector.bare]
         self.storages: list[PackedStorage] = []
         views: dict[int, list[View]] = {}
         dtypes: dict[int, list[str]] = {}
         for arena, view, dtype in collector.views:
             mine = views.setdefault(id(arena), [])
-            self._places.append((arena, len(mine)))
+            self._places.append((arena.key, len(mine)))
             mine.append(view)
             dtypes.setdefault(id(arena), []).append(codec_name(dtype))
         self._by_key: dict[str, PackedStorage] = {}
@@ -244,13 +244,13 @@ class Collected:
         self._itemsizes: dict[str, int] = {}
         for meaning in self._tokens.meanings:
             if meaning[0] == "size" and meaning[1] is not None:
-                self._itemsizes.setdefault(meaning[1].key, meaning[2])
+                self._itemsizes.setdefault(meaning[1], meaning[2])
         self.has_tripwire = any(meaning[0] == "trip shape" for meaning in self._tokens.meanings)
 
     def view(self, index: int) -> tuple[PackedStorage, int, tuple[int, ...]]:
         """Storage, offset and strides, in items, of the n-th tensor."""
-        arena, mine = self._places[index]
-        packed = self._by_key[arena.key]
+        key, mine = self._places[index]
+        packed = self._by_key[key]
         placed, itemsize = packed.layout.placed[mine], packed.views[mine].itemsize
         return packed, placed.offset // itemsize, tuple(stride // itemsize for stride in placed.strides)
 
@@ -264,8 +264,8 @@ class Collected:
         match meaning:
             case ("size", None, _):
                 return integer(trip_bytes)
-            case ("size", arena, itemsize):
-                return integer(self._by_key[arena.key].nbytes // itemsize)
+            case ("size", key, itemsize):
+                return integer(self._by_key[key].nbytes // itemsize)
             case ("trip shape",):
                 return integers((trip_bytes,))
             case ("offset", index):
@@ -277,3 +277,4 @@ class Collected:
     def snapshot(self) -> None:
         """Copy every reachable byte, so that the object may go on changing."""
         self.storages = [storage.snapshot() for storage in self.storages]
+        self._by_key = {storage.key: storage for storage in self.storages}  # and let go of the originals

@@ -78,6 +78,7 @@ class CutLegacyFile(LegacyFile):
                 break
             places[key] = (position + 8, itemsize * numel)
             position += 8 + itemsize * numel
+        self.end = position
         return places
 
 

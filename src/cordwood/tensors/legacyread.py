@@ -89,6 +89,7 @@ class LegacyFile:
                 raise FormatError(f"{self.source.name}: storage {key[:40]} has {count} items, the pickle says {numel}")
             places[key] = (position + 8, nbytes)
             position += 8 + nbytes
+        self.end = position  # where another object may begin
         return places
 
     def _itemsizes(self) -> dict[str, tuple[int, int]]:

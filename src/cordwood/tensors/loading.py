@@ -1,10 +1,8 @@
 """`load`: one file to one object, safely, whatever format it is in."""
 
-import fnmatch
 import io
 import pickle
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,10 +15,11 @@ from cordwood.tensors.allowed import Allowed, StorageKind
 from cordwood.tensors.cutshort import open_what_is_left
 from cordwood.tensors.dtypes import storage_dtypes
 from cordwood.tensors.files import PickledFile, open_file
+from cordwood.tensors.legacyread import LegacyFile
 from cordwood.tensors.machine import Machine
 from cordwood.tensors.moved import moved
 from cordwood.tensors.safetensors import SafetensorsFile
-from cordwood.tensors.select import Selection, nothing_named
+from cordwood.tensors.select import Selection, Wanted
 from cordwood.tensors.source import open_source
 from cordwood.tensors.storages import Storages, default_mmap, is_meta, located, map_whole, restorer
 
@@ -56,11 +55,14 @@ def load(
     """
     wanted = _patterns(only)
     allotment = Allotment(limit)
+    start = _position(path_or_file)
     with open_source(path_or_file) as source, located(map_location), _enough_memory(source.name):
         # Of a file that lost its end, what is asked for by name may still be there.
         file = open_file(source, allotment) if wanted is None else open_what_is_left(source, allotment).file
         if isinstance(file, SafetensorsFile):
             return _load_safetensors(file, map_location, mmap, wanted, allotment)
+        if isinstance(file, LegacyFile) and file.source is source:
+            _move_on(path_or_file, start, file)
         storages = Storages(file, map_location, mmap, allotment)
         if wanted is not None:
             return Selection(file, storages).load(wanted)
@@ -89,31 +91,40 @@ def _enough_memory(name: str) -> Iterator[None]:
         ) from error
 
 
-def _patterns(only: str | Iterable[str] | None) -> Callable[[str], bool] | None:
-    """Whether a name is wanted."""
+def _patterns(only: str | Iterable[str] | None) -> Wanted | None:
+    """Which names are wanted; None: all there is."""
     if only is None:
         return None
     patterns = [only] if isinstance(only, str) or not isinstance(only, Iterable) else list(only)
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise UsageError(f"only={only!r:.100} is neither a pattern nor a list of patterns")
-    matchers = [re.compile(fnmatch.translate(pattern)).match for pattern in patterns]
+    return Wanted(patterns)
 
-    def wanted(name: str) -> bool:
-        return name in patterns or any(match(name) is not None for match in matchers)
 
-    return wanted
+def _move_on(given: Any, start: int | None, file: LegacyFile) -> None:
+    """Leave a file object behind what was read: files of the old format may hold one object after the other."""
+    if start is not None:
+        given.seek(start + file.end)
+
+
+def _position(given: Any) -> int | None:
+    """Where a file object stands, if it is one and can tell."""
+    try:
+        return int(given.tell()) if given.seekable() else None
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 def _load_safetensors(
     file: SafetensorsFile,
     map_location: Any,
     mmap: bool | None,
-    wanted: Callable[[str], bool] | None,
+    wanted: Wanted | None,
     allotment: Allotment,
 ) -> dict[str, torch.Tensor]:
     names = [name for name in file.rows if wanted is None or wanted(name)]
-    if wanted is not None and file.rows and not names:
-        raise nothing_named(file.source.name, list(file.rows))
+    if wanted is not None:
+        wanted.check(file.source.name, file.rows)
     meta = is_meta(map_location)
     mapped = default_mmap(file.kind, file.source) if mmap is None else mmap
     whole = map_whole(file.source) if mapped and not meta else None

@@ -256,6 +256,7 @@ class Unpickler:
         self._file = file
         self._encoding = encoding
         self._world = Allowed(self._persistent, str(getattr(file, "name", "the pickle")))
+        self._world.otherwise = "; this pickle module keeps to the list also with weights_only=False"
         self._allotment = Allotment(None)  # one for all storages
         self._ours = {
             f"{__name__}.rebuild_storage": Handled("rebuild_storage", self._rebuild_storage, measured=True),

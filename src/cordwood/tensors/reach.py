@@ -118,7 +118,7 @@ def _in_one_piece(view: View) -> int:
     dense = view.itemsize
     for count, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
         if count != 1:
-            if stride != dense:
+            if stride != dense or count < 1:
                 return 0
             dense *= count
     return dense

@@ -1,5 +1,6 @@
 """`save`: one object to one file, only what it can reach, with everything that is shared still shared."""
 
+import io
 import os
 import zipfile
 from collections.abc import Callable
@@ -71,6 +72,8 @@ class Target:
             raise UsageError(
                 f"a {type(path_or_file).__name__} is neither a path nor a file opened for writing; give one of them"
             )
+        if isinstance(self.file, io.TextIOBase):
+            raise UsageError("the file is opened for text; open it with 'wb'")
         self.path = Path(os.fsdecode(path_or_file)) if is_path else None
         suffixed = self.path.name.lower() if self.path is not None else ""
         self.zipped = suffixed.endswith(_ZIPPED) and format in (None, "pt")

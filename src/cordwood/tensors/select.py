@@ -1,7 +1,9 @@
 """Some of a file's tensors by name, without the rest."""
 
 import difflib
-from collections.abc import Callable
+import fnmatch
+import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -38,10 +40,36 @@ def storage_keys(node: Any) -> list[str]:
     return list(keys)
 
 
-def nothing_named(where: str, names: list[str]) -> UsageError:
-    """For patterns that fit no name."""
-    some = ", ".join(name[:80] for name in names[:3])
-    return UsageError(f"{where}: no tensor has a name that was asked for; it has {len(names)}, such as {some}")
+class Wanted:
+    """Names by patterns, in which ``*`` stands for anything, dots included."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+        self._matchers = [re.compile(fnmatch.translate(pattern)).match for pattern in patterns]
+
+    def __call__(self, name: str) -> bool:
+        return name in self._patterns or any(match(name) is not None for match in self._matchers)
+
+    def check(self, where: str, names: Collection[str]) -> None:
+        """Raise if nothing fits, or if a plain name among the patterns is not there."""
+        if not names:
+            return
+        if not any(self(name) for name in names):
+            some = ", ".join(name[:80] for name in list(names)[:3])
+            raise UsageError(f"{where}: no tensor has a name that was asked for; it has {len(names)}, such as {some}")
+        for pattern in self._patterns:
+            if not _GLOB.search(pattern) and pattern not in names:
+                raise no_such_tensor(where, pattern, names)
+
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def no_such_tensor(where: str, name: str, names: Collection[str]) -> UsageError:
+    """With what may have been meant."""
+    near = difflib.get_close_matches(name[:200], [each for each in list(names)[:1000] if len(each) < 200], 3)
+    some = ", ".join(near or [each[:80] for each in list(names)[:3]])
+    return UsageError(f"{where}: no tensor is named {name[:200]!r}; it has {len(names)}, such as {some}")
 
 
 class Selection:
@@ -58,20 +86,17 @@ class Selection:
         self._world = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
         self._made: dict[int, Any] = {}
 
-    def load(self, wanted: Callable[[str], bool]) -> dict[str, torch.Tensor]:
+    def load(self, wanted: Wanted) -> dict[str, torch.Tensor]:
         """The wanted ones, by name; their storages are read together."""
         chosen = {name: named for name, named in self.named.items() if wanted(name)}
-        if not chosen and self.named:
-            raise nothing_named(self.file.source.name, list(self.named))
+        wanted.check(self.file.source.name, self.named)
         self.storages.prefetch(storage_keys([named.node for named in chosen.values()]))
         return {name: self._tensor(named) for name, named in chosen.items()}
 
     def tensor(self, name: str) -> torch.Tensor:
         """One of them."""
         if name not in self.named:
-            near = difflib.get_close_matches(name, self.named, 3)
-            hint = f"; near are {', '.join(near)}" if near else f"; it has {len(self.named)} tensors"
-            raise UsageError(f"{self.file.source.name}: no tensor is named {name!r}{hint}")
+            raise no_such_tensor(self.file.source.name, name, self.named)
         return self._tensor(self.named[name])
 
     def _tensor(self, named: Named) -> torch.Tensor:

@@ -61,6 +61,13 @@ class Source:
         """
         raise NotImplementedError
 
+    def map_private(self) -> Any:
+        """A buffer of the file up to the end of this source that can be written to and never changes the file.
+
+        It is the file that is open, whatever its name stands for by now.
+        """
+        raise UsageError(f"{self.name} cannot be mapped: mmap=True needs the path of a plain file")
+
     def close(self) -> None:
         """Close the file, if this source opened it."""
 
@@ -103,6 +110,12 @@ class _Memory(Source):
 
     def map(self) -> memoryview:
         return self._view
+
+    def map_private(self) -> Any:
+        # What was read is what the file was; a copy of it can be written to.
+        copied = bytearray(self.base + self.size)
+        copied[self.base :] = self._view
+        return copied
 
 
 class _OpenFile:
@@ -169,6 +182,12 @@ class _File(Source):
         if len(view) < self.size:
             raise self._beyond(0, self.size)
         return view
+
+    def map_private(self) -> Any:
+        mapped = mmap.mmap(self._open().fd, 0, access=mmap.ACCESS_COPY)
+        if len(mapped) < self.base + self.size:
+            raise self._beyond(0, self.size)
+        return mapped
 
     def close(self) -> None:
         if self._owner:

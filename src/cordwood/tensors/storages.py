@@ -33,7 +33,7 @@ def map_whole(source: Source) -> UntypedStorage:
     if source.path is None:
         raise UsageError(f"{source.name} cannot be mapped: mmap=True needs the path of a plain file")
     # A part of a file is mapped with what stands before it; the operating system reads only what is looked at.
-    return torch.UntypedStorage.from_file(source.path, False, source.base + source.size)  # type: ignore[return-value]
+    return torch.frombuffer(source.map_private(), dtype=torch.uint8).untyped_storage()
 
 
 class Storages:
@@ -121,8 +121,10 @@ def restorer(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorag
         try:
             return restore(storage, location)
         except Exception as error:
-            if location == "cpu" or callable(map_location):
-                raise  # the caller's own map_location
+            if callable(map_location):
+                raise  # the caller's own
+            if map_location is not None:
+                raise UsageError(f"map_location={map_location!r}: {reason_of(error)[:300]}") from error
             raise UsageError(
                 f"a storage was saved on {brief(location)}, which this machine does not have "
                 f"({reason_of(error)[:160]}); load with map_location='cpu'"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.errors import UsageError
+from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.allotment import Allotment
 from cordwood.tensors.collect import TRIPWIRE
 from cordwood.tensors.cordread import CordFile
@@ -23,6 +23,8 @@ from cordwood.tensors.saving import Target
 from cordwood.tensors.source import Source, open_source
 from cordwood.tensors.verify import verify
 from cordwood.tensors.zipread import STORED
+
+_CHECKSUM_REASON = 15
 
 
 @dataclass(slots=True)
@@ -79,6 +81,17 @@ def trim(
             result.notes.append("nothing to trim: the file would not become smaller")
             return result
         result.damaged = _damaged(rewritten)
+        if in_place and result.damaged:
+            raise FormatError(
+                f"{source.name} is damaged and was left as it is, because its checksums are the proof of that: "
+                f"{result.damaged[0]}; trim it to another file to keep what can be read",
+                _CHECKSUM_REASON,
+            )
+        unchecked = sum(packed.nbytes != seen.nbytes for packed, seen in _pairs(rewritten))
+        if unchecked and isinstance(file, PtFile):
+            result.notes.append(
+                f"the checksums of {unchecked} trimmed records were not compared: only what is kept of them was read"
+            )
         with target.opened(durable=True) as out:
             target.write_to(out, rewritten)
             out.flush()
