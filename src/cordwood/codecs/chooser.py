@@ -29,6 +29,7 @@ from cordwood.errors import UsageError
 from cordwood.native import _native
 
 _DICTIONARY_ROOM = 16384
+_LOOK = 8192  # values
 
 
 def plan(
@@ -130,12 +131,13 @@ def _palette(samples: Sequence[Array], dtype: DType, own: bool) -> tuple[Palette
         if len(counts) != 1 or not 1 <= next(iter(counts)) <= 64:
             continue
         for bits in (8,) if axis is not None or dtype.itemsize == 2 else (8, 16):
+            if bits == 16 and _hardly_repeats(samples):
+                continue
             values = _distinct(samples, dtype, axis, next(iter(counts)), bits)
             if values is None:
                 continue
             found = sum(map(len, values))
-            # in the frame a palette must pay for itself
-            if bits == 16 and found * 8 > sum(array.size for array in samples) / len(samples):
+            if bits == 16 and found > _most_worth(samples):
                 continue
             if dtype.itemsize == 2 and found * 2 > sum(array.size for array in samples):
                 continue  # values that hardly repeat are no levels, and looking for a formula takes long
@@ -146,6 +148,18 @@ def _palette(samples: Sequence[Array], dtype: DType, own: bool) -> tuple[Palette
                 return Palette(axis, bits, "plan"), _palette_assets(values, dtype, axis, bits, ranks.pop())
             return Palette(axis, bits, "frame"), None
     return None, None
+
+
+def _most_worth(samples: Sequence[Array]) -> float:
+    """Values that a palette of 16-bit codes may have: in the frame it must pay for itself."""
+    return sum(array.size for array in samples) / len(samples) / 8
+
+
+def _hardly_repeats(samples: Sequence[Array]) -> bool:
+    """Whether a look at the beginning shows already that there are too many values: counting all takes long."""
+    most = _most_worth(samples)
+    beginning = samples[0].reshape(-1)[: 2 * int(most) + 16]
+    return most < _LOOK and len(np.unique(beginning.view(f"u{beginning.itemsize}"))) > most
 
 
 def _distinct(samples: Sequence[Array], dtype: DType, axis: int | None, palettes: int, bits: int) -> list[Array] | None:
