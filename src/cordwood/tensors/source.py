@@ -13,6 +13,7 @@ import mmap
 import os
 import stat
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -26,7 +27,7 @@ _COMPRESSED = frozenset({"bz2", "gzip", "lzma", "zipfile"})
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
-class Source:
+class Source(ABC):
     """Bytes that can be read at any offset. Made by `open_source`; a context manager.
 
     `path` is the regular file that the bytes are in, and `base` where in it they start; None where there is no such
@@ -41,25 +42,25 @@ class Source:
         self.path = path
         self.base = base
 
+    @abstractmethod
     def read(self, offset: int, length: int) -> bytes | memoryview:
         """Exactly `length` bytes from `offset` on; a FormatError if the source does not have them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the whole `buffer` with the bytes from `offset` on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def part(self, offset: int, length: int, name: str) -> "Source":
         """A window of this source. It reads from the same file and is of no use once that is closed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def map(self) -> memoryview:
         """All bytes as read-only memory, of which a file's pages are read when they are touched.
 
         The view stays good after `close`. A file that another process truncates takes its mapping down with it, so what
         can be read with `read` is better read so.
         """
-        raise NotImplementedError
 
     def map_private(self) -> Any:
         """A buffer of the file up to the end of this source that can be written to and never changes the file.
@@ -68,7 +69,7 @@ class Source:
         """
         raise UsageError(f"{self.name} cannot be mapped: mmap=True needs the path of a plain file")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - what lies in memory has nothing to close
         """Close the file, if this source opened it."""
 
     def __enter__(self) -> Self:
