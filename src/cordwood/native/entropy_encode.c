@@ -34,19 +34,20 @@ static void costs_from_tables(cw_cost_row *costs, const cw_table *tables, int n,
 /* Room for one stream: 12 bits a symbol, and what the writers store past their end. */
 static u64 stream_room(u64 symbols, u64 tiles, int coder) { return (symbols / CW_STREAMS(coder) + tiles + 8) * 12 / 8 + 32; }
 
-static u64 huffman_stream(const cw_tiled *t, const u32 (*codes)[256], unsigned lane, u8 *to)
+/* Two streams at once: each has to wait for its own last bits, not for the other's. */
+static void huffman_streams(const cw_tiled *t, const u32 (*codes)[256], unsigned lane, u8 *to[2], u64 size[2])
 {
-    u64 acc = 0;
-    unsigned n = 0;
-    u8 *p = to;
-#define ADD(symbol)                                                  \
+    u64 acc0 = 0, acc1 = 0;
+    unsigned n0 = 0, n1 = 0;
+    u8 *p0 = to[0], *p1 = to[1];
+#define ADD(symbol, acc, n)                                          \
     {                                                                \
         u32 c = code[symbol]; /* length in the upper half */         \
         acc |= (u64)(c & 0xffff) << n;                               \
         n += c >> 16;                                                \
     }
 /* whole bytes go out without asking whether there are any: no branch to guess wrong */
-#define FLUSH()                                                      \
+#define FLUSH(acc, n, p)                                             \
     {                                                                \
         cw_store64(p, acc);                                          \
         p += n >> 3;                                                 \
@@ -56,19 +57,27 @@ static u64 huffman_stream(const cw_tiled *t, const u32 (*codes)[256], unsigned l
     for (u64 tile = 0; tile < t->tiles; tile++) {
         const u32 *code = codes[t->map[tile]];
         const u8 *end = t->symbols + t->start[tile + 1], *s = t->symbols + t->start[tile] + lane;
-        for (; end - s > 24; s += 32) {
-            ADD(s[0]) ADD(s[8]) ADD(s[16]) ADD(s[24])
-            FLUSH()
+        for (; end - s > 25; s += 32) {
+            ADD(s[0], acc0, n0) ADD(s[1], acc1, n1) ADD(s[8], acc0, n0) ADD(s[9], acc1, n1)
+            ADD(s[16], acc0, n0) ADD(s[17], acc1, n1) ADD(s[24], acc0, n0) ADD(s[25], acc1, n1)
+            FLUSH(acc0, n0, p0)
+            FLUSH(acc1, n1, p1)
         }
-        for (; s < end; s += 8) {
-            ADD(*s)
-            FLUSH()
+        for (const u8 *one = s; one < end; one += 8) {
+            ADD(*one, acc0, n0)
+            FLUSH(acc0, n0, p0)
+        }
+        for (const u8 *one = s + 1; one < end; one += 8) {
+            ADD(*one, acc1, n1)
+            FLUSH(acc1, n1, p1)
         }
     }
 #undef ADD
 #undef FLUSH
-    if (n) *p++ = (u8)acc;
-    return (u64)(p - to);
+    if (n0) *p0++ = (u8)acc0;
+    if (n1) *p1++ = (u8)acc1;
+    size[0] = (u64)(p0 - to[0]);
+    size[1] = (u64)(p1 - to[1]);
 }
 
 typedef struct { u32 delta_bits; i64 delta_state; } ans_symbol;
@@ -162,8 +171,10 @@ static int write_streams(const cw_tiled *t, const cw_table *tables, u32 k, int c
             if (tables[i].lo < tables[i].hi) cw_huff_codes(&tables[i], bits);
             for (int c = 0; c < 256; c++) codes[i][c] = bits[c] | (u32)tables[i].value[c] << 16;
         }
-        for (unsigned lane = 0; lane < streams; lane++)
-            sizes[lane] = huffman_stream(t, (const u32(*)[256])codes, lane, memory + lane * room);
+        for (unsigned lane = 0; lane < streams; lane += 2) {
+            u8 *to[2] = {memory + lane * room, memory + (lane + 1) * room};
+            huffman_streams(t, (const u32(*)[256])codes, lane, to, sizes + lane);
+        }
     } else {
         ans_encoder *enc = cw_scratch_take(s, k * sizeof *enc);
         if (!enc) return 0;
@@ -241,19 +252,21 @@ int cw_entropy_encode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
 
     /* one table for all, or several? */
     u32 whole[256] = {0};
-    count(t.symbols, t.n, whole);
-    u64 best = cost_of(whole, NULL, coder, log) + 16 * 8 * 40;
+    u64 best, split = UINT64_MAX;
     int k = cw_tables_worth(t.n, t.tiles, n_planes, max_tables);
     if (k > 1) {
         k = cw_tiles_cluster(&t, k, coder == CW_HUFFMAN ? 2 : 4, counts, costs);
-        u64 split = 0;
-        for (int i = 0; i < k; i++) split += cost_of(counts[i], NULL, coder, log) + 16 * 8 * 40;
-        split += t.tiles * 16 * 5 / 2; /* the map: about two and a half bits a tile */
-        if (split < best)
-            best = split;
-        else
-            k = 1;
+        split = t.tiles * 16 * 5 / 2; /* the map: about two and a half bits a tile */
+        for (int i = 0; i < k; i++) {
+            split += cost_of(counts[i], NULL, coder, log) + 16 * 8 * 40;
+            for (int c = 0; c < 256; c++) whole[c] += counts[i][c];
+        }
+    } else {
+        count(t.symbols, t.n, whole);
     }
+    best = cost_of(whole, NULL, coder, log) + 16 * 8 * 40;
+    if (split < best) best = split;
+    else k = 1;
     if (k == 1) {
         memset(t.map, 0, t.tiles);
         memcpy(counts[0], whole, sizeof whole);

@@ -91,7 +91,14 @@ static void guess(cw_tiled *t, int tables)
     u32 bins[256] = {0}, part[256];
     for (u64 tile = 0; tile < t->tiles; tile++) {
         u64 sum = 0, n = t->start[tile + 1] - t->start[tile];
-        for (u64 i = t->start[tile]; i < t->start[tile + 1]; i++) sum += weight[t->symbols[i]];
+        u64 i = t->start[tile], end = t->start[tile + 1];
+        for (; i + 8 <= end; i += 8) { /* symbols come eight at a time: half as many loads */
+            u64 eight = cw_load64(t->symbols + i);
+            u32 some = 0;
+            for (int b = 0; b < 64; b += 8) some += weight[eight >> b & 255];
+            sum += some;
+        }
+        for (; i < end; i++) sum += weight[t->symbols[i]];
         u64 level = n ? sum * 8 / n : 0;
         t->map[tile] = (u8)CW_MIN(level, (u64)255);
         bins[t->map[tile]]++;

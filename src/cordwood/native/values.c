@@ -5,11 +5,11 @@
 
 #define RANGE(T)                                                   \
     {                                                              \
-        T lo = 0, hi = 0;                                          \
-        for (u64 i = 0; i < n; i++) {                              \
-            T x;                                                   \
+        T lo, hi, x;                                               \
+        memcpy(&lo, data, sizeof(T));                              \
+        hi = lo;                                                   \
+        for (u64 i = 1; i < n; i++) {                              \
             memcpy(&x, data + i * sizeof(T), sizeof(T));           \
-            if (i == 0) lo = hi = x;                               \
             lo = x < lo ? x : lo;                                  \
             hi = x > hi ? x : hi;                                  \
         }                                                          \
@@ -18,6 +18,7 @@
         break;                                                     \
     }
 
+/* Of at least one element. */
 static void find_range(const u8 *data, u64 n, int dtype, i64 *minimum, u64 *span)
 {
     switch (dtype) {
@@ -132,6 +133,20 @@ static int palette_run(const cw_encoding *c, const u8 *from, u64 n, u64 step, u3
     return cw_inverse_run(&c->inverse, from, n, step, palette, bits, codes, e);
 }
 
+#define EVERY(T) \
+    for (u64 i = 0; i < n; i++) memcpy(codes + i * sizeof(T), from + i * jump, sizeof(T)); \
+    break;
+
+static void copy_every(const u8 *from, u64 n, u64 jump, unsigned size, u8 *codes)
+{
+    switch (size) { /* sizes that the compiler knows: a call for every byte would take longer than all the rest */
+    case 1: EVERY(u8)
+    case 2: EVERY(u16)
+    case 4: EVERY(u32)
+    default: EVERY(u64)
+    }
+}
+
 int cw_values_codes(const cw_encoding *c, u64 first, u64 n, u64 step, u8 *codes, cw_err *e)
 {
     const cw_frame *f = &c->f;
@@ -142,7 +157,7 @@ int cw_values_codes(const cw_encoding *c, u64 first, u64 n, u64 step, u8 *codes,
         if (step == 1)
             memcpy(codes, from, n * f->itemsize);
         else
-            for (u64 i = 0; i < n; i++) memcpy(codes + i * f->itemsize, from + i * jump, f->itemsize);
+            copy_every(from, n, jump, f->itemsize, codes);
     } else if (f->value == CW_VALUE_NARROW) {
         narrow_run(f, from, n, jump, codes);
     } else {
