@@ -22,7 +22,7 @@ from cordwood.errors import UsageError
 from cordwood.native import _native
 
 _WORTH_A_THREAD = 32768  # bytes of an array
-_PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
+PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
     101,
     102,
     200,
@@ -111,19 +111,19 @@ def _check_size(array: Array) -> None:
 
 def _encode(array: Array, chosen: Plan, dtype: DType, threads: int) -> bytes:
     answer: Any = None
-    for attempt in _attempts(chosen, dtype):
+    for attempt in attempts(chosen, dtype):
         answer = _native.encode(
             array, array.shape, attempt.settings(array.ndim), attempt.formula, attempt.assets.native, threads
         )
         if isinstance(answer, bytes):
             return answer
-        if answer[1] != _PALETTE_MISS:
+        if answer[1] != PALETTE_MISS:
             break
     raise_if_refused(answer, "array")
     raise UsageError(f"the array could not be encoded: {answer}")
 
 
-def _attempts(chosen: Plan, dtype: DType) -> Iterable[Plan]:
+def attempts(chosen: Plan, dtype: DType) -> Iterable[Plan]:
     """The plan; if the array has other values than its palette, a palette in the frame; at last no palette."""
     yield chosen
     if chosen.palette is None:

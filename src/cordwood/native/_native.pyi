@@ -1,10 +1,20 @@
 """Types of the native module. An error tuple is (item, reason, field, found, expected, offset, block)."""
 
-from typing import Any
+from typing import Any, Literal
 
 # Whatever has the buffer protocol; NumPy's arrays have it, but their types say so only from Python 3.12 on.
 Buffer = Any
 
+# Handles of native memory; nothing but a call can look into them.
+class Store: ...
+class PlanSet: ...
+
+# What must be attached first; that something is absent; or what is wrong: which of the wanted (-1: the row), and why.
+ReadAnswer = (
+    tuple[Literal["attach"], list[int]]
+    | tuple[Literal["uneven"], list[int]]
+    | tuple[Literal["faults"], list[tuple[int, "ErrorTuple"]]]
+)
 ErrorTuple = tuple[int, int, str, int, int, int, int]
 
 def decode_batch(
@@ -27,12 +37,35 @@ def encode(
     threads: int,
     /,
 ) -> bytes | ErrorTuple: ...
+def encode_batch(
+    items: tuple[tuple[Buffer, tuple[int, ...], tuple[int, ...], bytes, tuple[tuple[int, bytes], ...]], ...],
+    threads: int,
+    /,
+) -> list[bytes | ErrorTuple] | ErrorTuple: ...
 def learn_tables(
     samples: tuple[tuple[Buffer, tuple[int, ...], tuple[int, ...], bytes], ...], coder: int, max_tables: int, /
 ) -> bytes | ErrorTuple: ...
 def train_dictionary(samples: bytes, sizes: tuple[int, ...], room: int, /) -> bytes: ...
 def distinct(data: Buffer, itemsize: int, palettes: int, inner: int, bits: int, /) -> tuple[bytes, ...] | None: ...
+def store_new(firsts: Buffer, row_size: int, frames: int, states: int, /) -> Store: ...
+def store_attach(store: Store, number: int, fd: int, size: int, rows_offset: int, /) -> int: ...
+def store_read(
+    store: Store,
+    indices: Buffer,
+    rows: Buffer | None,
+    columns: tuple[tuple[int, int, Buffer], ...],
+    wanted: tuple[tuple[int, int, Buffer | tuple[Buffer | None, ...]], ...],
+    plans: PlanSet,
+    threads: int,
+    limit: int,
+    /,
+) -> ReadAnswer | None: ...
+def store_shapes(
+    store: Store, indices: Buffer, frame: int, plans: PlanSet, threads: int, /
+) -> ReadAnswer | list[tuple[int, tuple[int, ...]] | None]: ...
+def plan_set(plans: tuple[tuple[int, bytes], ...], /) -> PlanSet | ErrorTuple: ...
 def crc32c(data: Buffer, /) -> int: ...
+def crc32c_rows(data: Buffer, row_size: int, covered: int, first: int, /) -> bytes: ...
 def crc32(data: Buffer, crc: int = 0, /) -> int: ...
 def check_plan(assets: bytes, /) -> ErrorTuple | None: ...
 def fast_cpu() -> bool: ...

@@ -253,6 +253,8 @@ typedef struct {
     u64 *offsets;                  /* [blocks + 1] of the blocks in the frame */
     u32 *checksums;                /* [blocks] */
     u64 first_unit;                /* in a batch: number of blocks before this frame */
+    u64 few_offsets[3];            /* memory for the two arrays of a frame with one block or two: most have no more */
+    u32 few_checksums[3];
 } cw_decode_job;
 
 /* Read the header and find the plan; then, when the caller's array is known to fit, make tables (of at most table_limit bytes). */

@@ -48,8 +48,9 @@ int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 tab
     int rc;
     const cw_frame *f = &job->frame;
     if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, table_limit, &job->lut_memory, e))) return rc;
-    job->offsets = malloc((f->blocks + 1) * sizeof *job->offsets);
-    job->checksums = malloc((f->blocks + 1) * sizeof *job->checksums);
+    int few = f->blocks < 3;
+    job->offsets = few ? job->few_offsets : malloc((f->blocks + 1) * sizeof *job->offsets);
+    job->checksums = few ? job->few_checksums : malloc((f->blocks + 1) * sizeof *job->checksums);
     if (!job->offsets || !job->checksums) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     cw_reader r = {f->block_table, f->data + f->header_size, f->data};
     u64 at = f->header_size, n = 0;
@@ -69,8 +70,8 @@ int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 tab
 void cw_decode_free(cw_decode_job *job)
 {
     free(job->lut_memory);
-    free(job->offsets);
-    free(job->checksums);
+    if (job->offsets != job->few_offsets) free(job->offsets);
+    if (job->checksums != job->few_checksums) free(job->checksums);
 }
 
 /* An array of one value has no blocks. */

@@ -1,6 +1,7 @@
 /* The door to Python: arguments in, the GIL released, errors out as tuples that cordwood.codecs turns into exceptions.
  * Nothing here decides anything about formats. */
 #include "module.h"
+#include "store.h"
 
 #include <stdlib.h>
 
@@ -107,10 +108,17 @@ static PyMethodDef methods[] = {
     {"decode_batch", cw_py_decode_batch, METH_VARARGS, "decode_batch(frames, outs, accepted, plans, normalize, threads, limit) -> None | error tuple"},
     {"parse", cw_py_parse, METH_VARARGS, "parse(frame) -> dict of header fields | error tuple"},
     {"encode", cw_py_encode, METH_VARARGS, "encode(data, shape, settings, formula, plans, threads) -> bytes | error tuple"},
+    {"encode_batch", cw_py_encode_batch, METH_VARARGS, "encode_batch(items, threads) -> list of bytes | error tuple, or an error tuple"},
     {"learn_tables", cw_py_learn_tables, METH_VARARGS, "learn_tables(samples, coder, max_tables) -> bytes | error tuple"},
     {"train_dictionary", cw_py_train_dictionary, METH_VARARGS, "train_dictionary(samples, sizes, room) -> bytes"},
     {"distinct", cw_py_distinct, METH_VARARGS, "distinct(data, itemsize, palettes, inner, bits) -> tuple of bytes | None"},
+    {"store_new", cw_py_store_new, METH_VARARGS, "store_new(firsts, row_size, frames, states) -> handle"},
+    {"store_attach", cw_py_store_attach, METH_VARARGS, "store_attach(handle, number, fd, size, rows_offset) -> errno"},
+    {"store_read", cw_py_store_read, METH_VARARGS, "store_read(handle, indices, rows, columns, wanted, plans, threads, limit) -> None | (what, list)"},
+    {"store_shapes", cw_py_store_shapes, METH_VARARGS, "store_shapes(handle, indices, frame, plans, threads) -> list | (what, list)"},
+    {"plan_set", cw_py_plan_set, METH_VARARGS, "plan_set(plans) -> handle | error tuple"},
     {"crc32c", crc32c, METH_VARARGS, "crc32c(buffer) -> int"},
+    {"crc32c_rows", cw_py_crc32c_rows, METH_VARARGS, "crc32c_rows(data, row_size, covered, first) -> bytes: a u32 a row"},
     {"crc32", crc32, METH_VARARGS, "crc32(buffer, crc=0) -> int: as zlib.crc32"},
     {"check_plan", check_plan, METH_VARARGS, "check_plan(assets) -> None | error tuple"},
     {"fast_cpu", fast_cpu, METH_NOARGS, "fast_cpu() -> bool: are the AVX2/BMI2/FMA paths in use?"},
@@ -122,6 +130,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", "Frame
 PyMODINIT_FUNC PyInit__native(void)
 {
     cw_threads_init();
+    cw_guard_init();
     cw_crc32c_init();
     cw_crc32_init();
     cw_log2_init();

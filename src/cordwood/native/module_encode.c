@@ -5,21 +5,17 @@
 
 #include <stdlib.h>
 
-/* Reads (dtype, shape, settings, formula): settings are the numbers of a cw_recipe in order. */
-static int read_recipe(PyObject *dims_arg, PyObject *settings, cw_recipe *r, u64 *dims)
+static int data_fits(const cw_recipe *r, Py_ssize_t size)
 {
-    Py_ssize_t rank = PyTuple_Size(dims_arg);
-    if (rank < 0) return -1;
-    if (rank > CW_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "an array of %zd dimensions; at most %d can be encoded", rank, CW_MAX_RANK);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < rank; i++) {
-        dims[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(dims_arg, i));
-        if (PyErr_Occurred()) return -1;
-    }
-    r->rank = (u8)rank;
-    r->dims = dims;
+    const cw_dtype *d = cw_dtype_of(r->dtype);
+    u64 n = (u64)d->itemsize * d->components;
+    for (unsigned i = 0; i < r->rank; i++)
+        if (r->dims[i] >> 48 || __builtin_mul_overflow(n, r->dims[i], &n)) return 0;
+    return n == (u64)size && n >> 56 == 0;
+}
+
+int cw_settings_read(PyObject *settings, cw_recipe *r)
+{
     unsigned long long lag, block;
     int max_tables;
     if (!PyArg_ParseTuple(settings, "bbbbbbbbbbKbbbbbbiibK", &r->dtype, &r->value, &r->pack_bits, &r->align_top, &r->palette_bits, &r->palette_axis,
@@ -36,13 +32,25 @@ static int read_recipe(PyObject *dims_arg, PyObject *settings, cw_recipe *r, u64
     return 0;
 }
 
-static int data_fits(const cw_recipe *r, Py_ssize_t size)
+int cw_shape_read(PyObject *dims_arg, cw_recipe *r, u64 *dims, Py_ssize_t size)
 {
-    const cw_dtype *d = cw_dtype_of(r->dtype);
-    u64 n = (u64)d->itemsize * d->components;
-    for (unsigned i = 0; i < r->rank; i++)
-        if (r->dims[i] >> 48 || __builtin_mul_overflow(n, r->dims[i], &n)) return 0;
-    return n == (u64)size && n >> 56 == 0;
+    Py_ssize_t rank = PyTuple_Size(dims_arg);
+    if (rank < 0) return -1;
+    if (rank > CW_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "an array of %zd dimensions; at most %d can be encoded", rank, CW_MAX_RANK);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < rank; i++) {
+        dims[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(dims_arg, i));
+        if (PyErr_Occurred()) return -1;
+    }
+    r->rank = (u8)rank;
+    r->dims = dims;
+    if (!data_fits(r, size)) {
+        PyErr_SetString(PyExc_ValueError, "the buffer's size is not the shape's");
+        return -1;
+    }
+    return 0;
 }
 
 /* encode(data, shape, settings, formula, plans, threads) -> bytes or an error tuple */
@@ -59,11 +67,7 @@ PyObject *cw_py_encode(PyObject *self, PyObject *args)
     cw_plan_list plans = {0};
     cw_buffer out = {0};
     cw_err e = {0};
-    if (cw_plans_read(&plans, plan_tuple, &result) || read_recipe(dims_arg, settings, &r, dims)) goto done;
-    if (!data_fits(&r, data.len)) {
-        PyErr_SetString(PyExc_ValueError, "the buffer's size is not the shape's");
-        goto done;
-    }
+    if (cw_plans_read(&plans, plan_tuple, &result) || cw_settings_read(settings, &r) || cw_shape_read(dims_arg, &r, dims, data.len)) goto done;
     if (plans.n) r.plan = &plans.plan[0];
     Py_BEGIN_ALLOW_THREADS
     cw_encode(&r, threads, &out, &e);
@@ -93,11 +97,7 @@ PyObject *cw_py_learn_tables(PyObject *self, PyObject *args)
         u64 dims[CW_MAX_RANK];
         if (!PyArg_ParseTuple(PyTuple_GetItem(samples, i), "y*O!O!y*", &data, &PyTuple_Type, &dims_arg, &PyTuple_Type, &settings, &formula)) goto done;
         cw_recipe r = {.data = data.buf, .formula = formula.buf, .formula_size = (size_t)formula.len};
-        int bad = read_recipe(dims_arg, settings, &r, dims);
-        if (!bad && !data_fits(&r, data.len)) {
-            PyErr_SetString(PyExc_ValueError, "the buffer's size is not the shape's");
-            bad = 1;
-        }
+        int bad = cw_settings_read(settings, &r) || cw_shape_read(dims_arg, &r, dims, data.len);
         if (!bad) {
             Py_BEGIN_ALLOW_THREADS
             cw_learner_add(l, &r, &e);

@@ -104,6 +104,7 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
     failure = _keeping(shown, older)
     target = os.path.realpath(shown) if linked else shown
     aside = _aside(target)
+    process = os.getpid()
     fd = _create(aside, target, older, failure)
     try:
         file = GatheringFile(fd, failure, aside)
@@ -122,8 +123,9 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
     except BaseException:
         if fd >= 0:
             os.close(fd)
-        with suppress(OSError):  # out of reach: what went wrong is said by the exception
-            Path(aside).unlink()
+        if os.getpid() == process:  # in a forked process it is still being written by the parent
+            with suppress(OSError):  # out of reach: what went wrong is said by the exception
+                Path(aside).unlink()
         raise
     if durable:
         _sync_folder(shown, Path(target).parent)

@@ -1,0 +1,134 @@
+/* Encoding many arrays in one call, and checksums of many rows in one call: what writing a store spends its time on. */
+#include "module.h"
+
+#include <stdlib.h>
+
+#define WORTH_SHARING ((Py_ssize_t)1 << 20) /* bytes of an array whose blocks several threads may take */
+
+typedef struct { PyObject *given; cw_plan_list read; } known_plans;
+
+typedef struct {
+    PyObject *settings;
+    cw_recipe recipe;
+    u64 dims[CW_MAX_RANK];
+    Py_buffer data, formula;
+    cw_buffer out;
+    cw_err error;
+} item;
+
+typedef struct { item *items; int threads; } batch;
+
+static void encode_item(void *ctx, u64 i)
+{
+    batch *b = ctx;
+    item *t = &b->items[i];
+    cw_encode(&t->recipe, t->data.len >= WORTH_SHARING ? b->threads : 1, &t->out, &t->error);
+}
+
+/* The plans of an item, read once for all items that name the same tuple; NULL with an exception set, or with *error. */
+static const cw_plan_list *find_plans(known_plans *known, Py_ssize_t *n_known, PyObject *given, PyObject **error)
+{
+    for (Py_ssize_t i = *n_known; i-- > 0;)
+        if (known[i].given == given) return &known[i].read;
+    known_plans *k = &known[(*n_known)++];
+    k->given = given;
+    return cw_plans_read(&k->read, given, error) ? NULL : &k->read;
+}
+
+/* `before`: the item before this one, or NULL; most items share the settings of theirs, which are read once. */
+static int read_item(item *t, const item *before, PyObject *given, known_plans *known, Py_ssize_t *n_known, PyObject **error)
+{
+    PyObject *dims, *plans;
+    if (!PyTuple_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "encode_batch: an item is (data, shape, settings, formula, plans)");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(given, "y*O!O!y*O!", &t->data, &PyTuple_Type, &dims, &PyTuple_Type, &t->settings, &t->formula, &PyTuple_Type, &plans)) {
+        t->data = t->formula = (Py_buffer){0}; /* the parser released what it had taken */
+        return -1;
+    }
+    if (before && before->settings == t->settings) t->recipe = before->recipe;
+    else if (cw_settings_read(t->settings, &t->recipe)) return -1;
+    t->recipe.data = t->data.buf;
+    t->recipe.formula = t->formula.buf;
+    t->recipe.formula_size = (size_t)t->formula.len;
+    if (cw_shape_read(dims, &t->recipe, t->dims, t->data.len)) return -1;
+    const cw_plan_list *found = find_plans(known, n_known, plans, error);
+    if (!found) return -1;
+    t->recipe.plan = found->n ? &found->plan[0] : NULL;
+    return 0;
+}
+
+/* encode_batch(items, threads) -> a list: for every item bytes, or an error tuple; or one error tuple for a bad plan */
+PyObject *cw_py_encode_batch(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *given, *result = NULL;
+    int threads;
+    if (!PyArg_ParseTuple(args, "O!i", &PyTuple_Type, &given, &threads)) return NULL;
+    Py_ssize_t n = PyTuple_Size(given), n_known = 0;
+    item *items = calloc((size_t)n + 1, sizeof *items);
+    known_plans *known = calloc((size_t)n + 1, sizeof *known);
+    if (!items || !known) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (read_item(&items[i], i ? &items[i - 1] : NULL, PyTuple_GetItem(given, i), known, &n_known, &result)) goto done;
+    batch b = {.items = items, .threads = threads};
+    Py_BEGIN_ALLOW_THREADS
+    cw_parallel((u64)n, threads, encode_item, &b);
+    Py_END_ALLOW_THREADS
+    result = PyList_New(n);
+    for (Py_ssize_t i = 0; result && i < n; i++) {
+        item *t = &items[i];
+        PyObject *one = t->error.reason ? cw_error_tuple(i, &t->error) : PyBytes_FromStringAndSize((const char *)t->out.data, (Py_ssize_t)t->out.size);
+        cw_buffer_free(&t->out); /* not all frames twice at once */
+        if (!one || PyList_SetItem(result, i, one)) {
+            Py_DECREF(result);
+            result = NULL;
+        }
+    }
+done:
+    for (Py_ssize_t i = 0; items && i < n; i++) {
+        cw_buffer_free(&items[i].out);
+        if (items[i].data.obj) PyBuffer_Release(&items[i].data);
+        if (items[i].formula.obj) PyBuffer_Release(&items[i].formula);
+    }
+    for (Py_ssize_t i = 0; i < n_known; i++) cw_plans_release(&known[i].read);
+    free(items);
+    free(known);
+    return result;
+}
+
+/* crc32c_rows(data, row_size, covered, first) -> bytes: for row i the u32 CRC-32C of (first + i as u64, its first `covered` bytes) */
+PyObject *cw_py_crc32c_rows(PyObject *self, PyObject *args)
+{
+    (void)self;
+    Py_buffer data;
+    Py_ssize_t row_size, covered;
+    unsigned long long first;
+    if (!PyArg_ParseTuple(args, "y*nnK", &data, &row_size, &covered, &first)) return NULL;
+    PyObject *result = NULL;
+    u8 *row = NULL;
+    if (row_size < 1 || covered < 0 || covered > row_size || data.len % row_size) {
+        PyErr_SetString(PyExc_ValueError, "crc32c_rows: the data are not whole rows");
+        goto done;
+    }
+    Py_ssize_t n = data.len / row_size;
+    row = malloc((size_t)covered + 8);
+    result = row ? PyBytes_FromStringAndSize(NULL, n * 4) : PyErr_NoMemory();
+    if (!result) goto done;
+    char *to = PyBytes_AsString(result);
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < n; i++) {
+        cw_store64(row, first + (u64)i);
+        memcpy(row + 8, (const u8 *)data.buf + i * row_size, (size_t)covered);
+        cw_store32(to + i * 4, cw_crc32c(row, (size_t)covered + 8));
+    }
+    Py_END_ALLOW_THREADS
+done:
+    free(row);
+    PyBuffer_Release(&data);
+    return result;
+}

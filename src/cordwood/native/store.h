@@ -1,0 +1,34 @@
+/* Shards of a store, as docs/format/store.md has them: rows that say where a sample's frames are. */
+#ifndef CW_STORE_H
+#define CW_STORE_H
+
+#include "cw.h"
+
+/* guard.c: copies out of mappings whose file may become shorter */
+CW_API void cw_guard_init(void);                                        /* once */
+CW_API void cw_guard_prepare(void);                                     /* before a group of copies: others set handlers too */
+CW_API int cw_guarded_copy(void *to, const void *from, size_t n);       /* -1: the file ends before that */
+
+/* Beside the reasons of cw.h; docs/format/store.md has no numbers, messages are made of the field's name. */
+enum { CW_OUT_SHAPE = 200, CW_OUT_DTYPE = 201, CW_ROW_CHECKSUM = 210, CW_ROW_OFFSETS = 211, CW_CUT_SHORT = 212, CW_ROW_TAG = 213, CW_NO_FRAME = 214 };
+
+#define CW_SHARD_HEADER 32
+
+typedef struct {
+    const u8 *base;  /* the whole file, mapped; NULL: not attached */
+    u64 size, rows;  /* bytes; where the rows begin */
+    u64 count;
+} cw_shard;
+
+/* Where a sample is. */
+typedef struct { const cw_shard *shard; u64 row; } cw_place;
+
+/* Copies a row and checks it: checksum, offsets in order and inside the shard. `to` has 8 bytes of room before it. */
+CW_API int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e);
+static inline u64 cw_row_offset(const u8 *row, u32 k) { return cw_load64(row + 8 * (size_t)k); }
+static inline u32 cw_row_tag(const u8 *row, u32 frames, u32 k) { return cw_load32(row + 8 * ((size_t)frames + 1) + 4 * (size_t)k); }
+
+/* Copies frame k of a checked row into scratch, reads its header and finds its plan; CW_NO_FRAME if the sample has none. */
+CW_API int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, const cw_plan *plans, size_t n_plans, cw_scratch *s, cw_decode_job *job, cw_err *e);
+
+#endif
