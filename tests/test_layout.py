@@ -33,6 +33,7 @@ LONGEST = 500
 # file -> why it may be longer
 MAY_BE_LONGER = {
     "docs/format/reader.py": "a reader of the whole format in one file, to be read beside the page",
+    "docs/format/store_reader.py": "a reader of the whole format in one file, to be read beside the page",
     "docs/format/tensor_reader.py": "a reader of the whole format in one file, to be read beside the page",
 }
 

@@ -8,6 +8,10 @@
     print(cw.inspect("checkpoint.pt"))  # what is in it, what is shared, what is waste
     cw.trim("checkpoint.pt", "small.pt")
 
+    with cw.Writer("train.cordwood") as writer:
+        writer.append({"image": image, "label": 3})
+    ds = cw.open("train.cordwood")      # a torch dataset: len(ds), ds[3], ds[[5, 1, 9]]
+
     frame = cw.codecs.encode(array, "small")
 
 Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
@@ -25,9 +29,16 @@ if TYPE_CHECKING:
     from cordwood.errors import FormatError as FormatError
     from cordwood.errors import StorageError as StorageError
     from cordwood.errors import UsageError as UsageError
+    from cordwood.store import Dataset as Dataset
+    from cordwood.store import Field as Field
+    from cordwood.store import Writer as Writer
+    from cordwood.store import concat as concat
+    from cordwood.store import inspect as inspect
+    from cordwood.store import open as open
+    from cordwood.store import salvage as salvage
+    from cordwood.store import verify as verify
     from cordwood.tensors import Inspection as Inspection
     from cordwood.tensors import Peek as Peek
-    from cordwood.tensors import inspect as inspect
     from cordwood.tensors import load as load
     from cordwood.tensors import peek as peek
     from cordwood.tensors import pickle_module as pickle_module
@@ -39,41 +50,55 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module it is in; a module's own name stands for the module itself.
 _HOME = {
     "CordwoodError": "errors",
+    "Dataset": "store",
     "DoctorError": "errors",
     "FeedError": "errors",
+    "Field": "store",
     "FormatError": "errors",
     "Inspection": "tensors",
     "Peek": "tensors",
     "StorageError": "errors",
     "UsageError": "errors",
+    "Writer": "store",
     "codecs": "codecs",
+    "concat": "store",
     "errors": "errors",
-    "inspect": "tensors",
+    "inspect": "store",
     "load": "tensors",
+    "open": "store",
     "peek": "tensors",
     "pickle_module": "tensors",
+    "salvage": "store",
     "save": "tensors",
     "trim": "tensors",
+    "verify": "store",
 }
 
 __all__ = [
     "CordwoodError",
+    "Dataset",
     "DoctorError",
     "FeedError",
+    "Field",
     "FormatError",
     "Inspection",
     "Peek",
     "StorageError",
     "UsageError",
+    "Writer",
     "__version__",
     "codecs",
+    "concat",
     "errors",
     "inspect",
     "load",
+    "open",
     "peek",
     "pickle_module",
+    "salvage",
     "save",
     "trim",
+    "verify",
 ]
 
 

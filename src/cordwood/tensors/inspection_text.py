@@ -1,9 +1,10 @@
 """An inspection as a table for a terminal. Names come from the file: none reaches the terminal unfiltered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cordwood.tensors.inspection import Inspection, NeededGlobal, TensorRow
 from cordwood.tensors.sizes import human, printable, shortened
+from cordwood.tensors.texttable import fit, rule, section, table_line
 
 HEADINGS = ("name", "shape", "dtype", "stored", "reachable", "wasted", "note")
 _RIGHT = frozenset((3, 4, 5))
@@ -20,9 +21,9 @@ def format_inspection(inspection: Inspection, most_rows: int | None, width: int)
         _table(inspection, most_rows, width),
         _records(inspection, width),
         _totals(inspection),
-        _section("damaged", inspection.damaged, width),
-        _section("needs", [describe_global(needed) for needed in attention(inspection.globals)], width),
-        _section("advice", inspection.advice, width),
+        section("damaged", inspection.damaged, width),
+        section("needs", [describe_global(needed) for needed in attention(inspection.globals)], width),
+        section("advice", inspection.advice, width),
     ):
         found = list(part)
         if found:
@@ -117,41 +118,17 @@ def _table(inspection: Inspection, most_rows: int | None, width: int) -> Iterato
         head, tail = rows[: most_rows * 2 // 3], rows[len(rows) - most_rows + most_rows * 2 // 3 :]
     hidden = rows[len(head) : len(rows) - len(tail)]
     cells = [cells_of(row, first_in) for row in (*head, *tail)]
-    widths = _widths([HEADINGS, *cells], width, _GIVE_WAY)
+    widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
     # A note that does not fit names fewer partners, rather than half of one.
     short = [cells_of(row, first_in, widths[-1]) for row in (*head, *tail)]
-    lines = [_line(pair[len(pair[0][-1]) > widths[-1]], widths) for pair in zip(cells, short, strict=True)]
-    yield _line(HEADINGS, widths)
-    yield "  ".join("-" * column for column in widths if column)
+    lines = [table_line(pair[len(pair[0][-1]) > widths[-1]], widths, _RIGHT) for pair in zip(cells, short, strict=True)]
+    yield table_line(HEADINGS, widths, _RIGHT)
+    yield rule(widths)
     yield from lines[: len(head)]
     if hidden:
         waste = sum(row.wasted > 0 for row in hidden)
         yield f"... {len(hidden)} more rows{f', {waste} of them with waste' if waste else ''} (all: .tensors, or --all)"
     yield from lines[len(head) :]
-
-
-def _widths(rows: Sequence[tuple[str, ...]], width: int, give_way: tuple[tuple[int, int], ...]) -> list[int]:
-    """As wide as needed; where that is too wide, columns give way, in turns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if not any(row[-1] for row in rows[1:]):
-        widths[-1] = 0
-    for column, narrowest in give_way:
-        over = sum(widths) + 2 * (sum(map(bool, widths)) - 1) - width
-        if over > 0 and widths[column] > narrowest:
-            widths[column] = max(narrowest, widths[column] - over)
-    return widths
-
-
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    shown = []
-    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        if not width:
-            continue
-        if column == len(cells) - 1 and len(cell) > width:
-            cell = cell[: width - 3] + "..."  # a note says the most important thing first
-        cell = shortened(cell, width)
-        shown.append(cell.rjust(width) if column in _RIGHT else cell.ljust(width))
-    return "  ".join(shown).rstrip()
 
 
 def _records(inspection: Inspection, width: int) -> Iterator[str]:
@@ -184,34 +161,6 @@ def describe_global(needed: NeededGlobal) -> str:
     return str(needed) if needed.imports else f"{needed} (cannot be imported here)"
 
 
-def _section(title: str, items: list[str], width: int) -> Iterator[str]:
-    """A titled list; long items go on in the next line."""
-    shown = items[:_MOST_LINES]
-    for number, item in enumerate(shown):
-        label = title if number == 0 else ""
-        for line_number, line in enumerate(_wrapped(printable(item), width - 10)):
-            yield f"{label if line_number == 0 else '':<10}{line}".rstrip()
-    if len(items) > len(shown):
-        yield f"{'':<10}... {len(items) - len(shown)} more"
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    """Lines of whole words; a command to copy is not broken."""
-    sentence, colon, command = text.rpartition(": cordwood ")
-    if colon and len(text) > width:
-        yield from _wrapped(sentence + ":", width)
-        yield f"  cordwood {command}"
-        return
-    line = ""
-    for word in text.split(" "):
-        if line and len(line) + 1 + len(word) > width:
-            yield line
-            line = "  " + word
-        else:
-            line = f"{line} {word}" if line else word
-    yield line
-
-
 def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[str]:
     """One line for each of many files."""
     rows = [("file", "kind", "size", "stored", "reachable", "wasted", "note")]
@@ -232,7 +181,7 @@ def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[st
                 printable(", ".join(notes)),
             )
         )
-    widths = _widths(rows, width, _GIVE_WAY_OF_LINES)
+    widths = fit(rows, width, _GIVE_WAY_OF_LINES)
     for number, row in enumerate(rows):
         cells = [
             shortened(cell, column).rjust(column) if 2 <= place <= 5 else shortened(cell, column).ljust(column)
@@ -241,7 +190,7 @@ def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[st
         ]
         yield "  ".join(cells).rstrip()
         if number == 0:
-            yield "  ".join("-" * column for column in widths if column)
+            yield rule(widths)
 
 
 def format_total(inspections: list[Inspection]) -> str:

@@ -1,0 +1,133 @@
+"""Rows and arrays as they lie in a store, made into samples and batches.
+
+    assembler = Assembler(reader, names=("image", "label"))
+    assembler.sample(3)                  # (tensor, 7)
+    assembler.batch(np.array([3, 1]))    # (tensor of two, tensor([7, 4]))
+
+A batch is what torch's stock collate makes of the same samples: arrays and numbers become tensors with the samples
+along the first dimension, texts become lists. What cannot be stacked is a list, too: arrays of different shapes, and
+fields that are missing in some of the samples (None stands for those).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cordwood.errors import FormatError, UsageError
+from cordwood.store.carriers import CARRIERS, known
+from cordwood.store.layout import unpack_states
+from cordwood.store.node import ARRAYS
+from cordwood.store.reader import Fetched, Numbers, Reader, Rows
+from cordwood.store.rebuild import Rebuilder, restore
+from cordwood.store.schema import ABSENT, NONE, PRESENT, Leaf
+
+_PYTHON: Final = ("int", "float", "bool", "complex")
+_WITHIN: Final = 1 << 62  # that offsets lie inside their shard was seen when they were read
+
+
+class Assembler:
+    """Makes samples and batches of the fields with these names (None: of all)."""
+
+    def __init__(self, reader: Reader, names: tuple[str, ...] | None = None, types: Sequence[type] = ()) -> None:
+        self.reader = reader
+        self.rebuilder = Rebuilder(reader.schema, names, types)
+        self.types = tuple(types)
+        self.leaves = [reader.schema.leaves[number] for number in self.rebuilder.leaves]
+        self.frames = [leaf for leaf in self.leaves if leaf.frame >= 0]
+        self.columns = [leaf for leaf in self.leaves if leaf.column >= 0]
+        self._position = {leaf.number: at for part in (self.frames, self.columns) for at, leaf in enumerate(part)}
+        self._places = len(reader.schema.places)
+
+    def sample(self, number: int) -> Any:
+        """One sample, by its number in the store."""
+        return self.samples(np.array([number], np.int64))[0]
+
+    def samples(self, numbers: Numbers) -> list[Any]:
+        """Some samples, each with memory of its own."""
+        found = self.reader.read(numbers, self.frames, self.columns, together=False)
+        values = [self._values(leaf, found) for leaf in self.leaves]
+        each = zip(*values, strict=True) if values else iter([()] * len(numbers))
+        build = self.rebuilder.build
+        if found.even:
+            return [build(one, None) for one in each]
+        states = self._states(numbers, found.rows)
+        return [build(one, told) for one, told in zip(each, states.tolist(), strict=True)]
+
+    def batch(self, numbers: Numbers) -> Any:
+        """Some samples as one batch."""
+        if not len(numbers):
+            raise UsageError("a batch of no samples has no shape: ask for at least one")
+        found = self.reader.read(numbers, self.frames, self.columns, together=True)
+        states = None if found.even else self._states(numbers, found.rows)
+        values = [self._collated(leaf, found, states) for leaf in self.leaves]
+        return self.rebuilder.build(values, None if states is None else _joined(states))
+
+    def _states(self, numbers: Numbers, rows: Rows) -> npt.NDArray[np.uint8]:
+        """The state of every place in every sample; FormatError if it cannot be."""
+        sound = self.reader.layout.sound(rows, _WITHIN)
+        if not sound.all():
+            number = int(numbers[int(np.flatnonzero(~sound)[0])])
+            path, row = self.reader.shard_of(number)
+            raise FormatError(f"{path}: sample {number} (row {row} of the shard): its row tells of what cannot be")
+        return unpack_states(rows["states"], self._places)
+
+    # ---- one leaf of all samples -----------------------------------------------------------------------------------
+
+    def _values(self, leaf: Leaf, found: Fetched) -> Sequence[Any]:
+        """A leaf's value in each sample; of no meaning where the leaf is not present."""
+        at = self._position[leaf.number]
+        if leaf.column >= 0:
+            return _column_values(leaf, found.columns[at])
+        return [None if array is None else self._value(leaf, array) for array in found.arrays[at]]
+
+    def _value(self, leaf: Leaf, array: torch.Tensor) -> Any:
+        if leaf.node.kind == "tensor":
+            return array if leaf.store_as is None else array.to(known(leaf.node.dtype))
+        carrier = CARRIERS.get(array.dtype)
+        return restore(leaf, array.numpy() if carrier is None else array.view(carrier).numpy(), self.types)
+
+    def _collated(self, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
+        """A leaf of all samples for a batch."""
+        if states is not None and leaf.state >= 0:
+            here = states[:, leaf.state] == PRESENT
+            if not here.all():
+                values = self._values(leaf, found)
+                return [value if there else None for value, there in zip(values, here.tolist(), strict=True)]
+        if leaf.column >= 0:
+            return _column_batch(leaf, found.columns[self._position[leaf.number]])
+        if leaf.node.kind not in ARRAYS:
+            return self._values(leaf, found)
+        arrays = found.arrays[self._position[leaf.number]]
+        if leaf.store_as is None:
+            return arrays
+        dtype = known(leaf.node.dtype)
+        if isinstance(arrays, torch.Tensor):
+            return arrays.to(dtype)
+        return [None if array is None else array.to(dtype) for array in arrays]
+
+
+def _column_values(leaf: Leaf, column: npt.NDArray[np.generic]) -> Sequence[Any]:
+    match leaf.node.type:
+        case kind if kind in _PYTHON:
+            return column.tolist()  # type: ignore[no-any-return]
+        case "tensor":
+            dtype = known(leaf.node.dtype)
+            return [torch.from_numpy(column[i : i + 1].copy()).view(dtype).view(()) for i in range(len(column))]
+        case _:
+            return [restore(leaf, column[i : i + 1].tobytes()) for i in range(len(column))]
+
+
+def _column_batch(leaf: Leaf, column: npt.NDArray[np.generic]) -> torch.Tensor:
+    dtype = known(leaf.node.dtype)
+    made = torch.from_numpy(column)
+    return made if made.dtype == dtype else made.view(dtype)
+
+
+def _joined(states: npt.NDArray[np.uint8]) -> list[int]:
+    """What a place is in a batch: present if it is so anywhere, absent if it is so everywhere."""
+    anywhere = (states == PRESENT).any(axis=0)
+    absent = (states == ABSENT).all(axis=0)
+    return np.where(anywhere, PRESENT, np.where(absent, ABSENT, NONE)).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,95 @@
+"""Memory for tensors, used again when the last tensor that shows it is gone.
+
+    tensor = torch.from_numpy(new_array((64, 3, 224, 224), np.dtype("float32")))
+    ...
+    del tensor  # its memory serves the next batch of this size
+
+Memory that was never touched is the dearest there is: the system clears it page by page, which takes longer than
+decoding into it. So a block comes back when nothing can see it any more: torch's storage holds the array that the
+block was lent with, and the end of that array is what returns it. A tensor, a view of it, a NumPy array made of it:
+whatever is alive keeps the storage alive.
+"""
+
+import math
+import mmap
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cordwood.codecs.frame import physical_memory
+from cordwood.errors import FormatError
+
+Bytes = npt.NDArray[np.uint8]
+
+_WORTH_KEEPING = 64 << 10  # what is smaller, malloc itself keeps for reuse
+_HUGE = 4 << 20
+_MOST_OF_A_SIZE = 512
+_REASON_LIMIT = 26
+
+_idle: dict[int, deque[Bytes]] = {}
+_idle_bytes = 0
+
+
+def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDArray[Any]:
+    """An array that owns exactly its bytes; what is in them is of no meaning.
+
+    Only the very array that is returned keeps the memory: hand it to ``torch.from_numpy`` itself, no view of it.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _WORTH_KEEPING:
+        return np.empty(shape, dtype)
+    block = _block(nbytes)
+    lent = block.view(dtype).reshape(shape)
+    # Not at exit: the interpreter's end takes the memory anyway.
+    weakref.finalize(lent, _take_back, block).atexit = False
+    return lent
+
+
+def check_memory(nbytes: int, where: str) -> None:
+    """Refuse what cannot be meant before anything is asked of the system."""
+    if nbytes > physical_memory():
+        raise FormatError(
+            f"{where} would take {nbytes} bytes, but this machine has {physical_memory()}: the store is damaged, or "
+            "made for a larger machine; ask for fewer samples at once",
+            _REASON_LIMIT,
+        )
+
+
+def _block(nbytes: int) -> Bytes:
+    global _idle_bytes
+    try:
+        block = _idle[nbytes].pop()
+    except (KeyError, IndexError):
+        return _fresh(nbytes)
+    _idle_bytes -= nbytes
+    return block
+
+
+def _fresh(nbytes: int) -> Bytes:
+    if nbytes < _HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return np.empty(nbytes, np.uint8)
+    # Private: what is shared by default would be one memory for a process and those that it forks.
+    memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
+
+
+def _take_back(block: Bytes) -> None:
+    """Runs wherever the last reference ends, maybe in the middle of `_block`: no locks, only steps that are atomic."""
+    global _idle_bytes
+    if _idle_bytes + block.nbytes > _most_idle():
+        _idle.clear()  # sizes that are no longer asked for must not keep out those that are
+        _idle_bytes = 0
+        if block.nbytes > _most_idle():
+            return
+    kept = _idle.setdefault(block.nbytes, deque())
+    if len(kept) < _MOST_OF_A_SIZE:
+        kept.append(block)
+        _idle_bytes += block.nbytes
+
+
+def _most_idle() -> int:
+    return min(1 << 30, physical_memory() // 16)

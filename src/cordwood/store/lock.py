@@ -1,0 +1,88 @@
+"""One writer at a time: a lock on a store that goes away with its process.
+
+    lock = WriterLock("train.cordwood")
+    ...
+    lock.release()
+
+The system keeps the lock (flock) on the file ``.lock``, so a killed writer leaves none behind; the file itself stays,
+and says whose lock it is, for the message that a second writer gets.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import weakref
+from pathlib import Path
+
+from cordwood.errors import StorageError
+
+NAME = ".lock"
+
+
+class WriterLock:
+    """Held from its making until `release`."""
+
+    def __init__(self, store: str | os.PathLike[str]) -> None:
+        self._fd = -1
+        path = Path(store) / NAME
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            raise StorageError(
+                error.errno, f"{error.strerror or error}: the store cannot be locked", str(path)
+            ) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+        except OSError as error:
+            told = _refusal(error, path, fd)
+            os.close(fd)
+            raise told from error
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others write; once is enough."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):  # whose lock it was is of no interest any more
+                os.ftruncate(fd, 0)
+                # Closing is not enough: a process that is just being forked may have the file open still.
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def _forget(self) -> None:
+        """In a forked process: the lock is the parent's, and must not outlive it here."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in list(_held):
+        lock._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _refusal(error: OSError, path: Path, fd: int) -> StorageError:
+    if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN):
+        reason = f"{error.strerror or error}: the store cannot be locked; does its file system have locks (flock)?"
+        return StorageError(error.errno, reason, str(path))
+    holder = os.pread(fd, 300, 0).decode(errors="replace").split()
+    who = f"process {holder[0]} on {holder[1]}" if len(holder) == 2 else "another process"
+    return StorageError(
+        errno.EWOULDBLOCK,
+        f"{who} is writing to this store: there is one writer at a time; wait for it, or write to a store of its own",
+        str(path.parent),
+    )

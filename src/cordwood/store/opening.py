@@ -1,0 +1,79 @@
+"""Opening stores, and putting several together."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cordwood.errors import UsageError
+from cordwood.store.choice import positions
+from cordwood.store.dataset import Dataset
+from cordwood.store.manifest import NAME
+from cordwood.store.reader import Reader
+
+
+def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: int | None = None) -> Dataset:
+    """Open a store.
+
+    ::
+
+        ds = cw.open("train.cordwood")
+        image, label = ds.select("image", "label")[0]
+
+    Opening takes no longer for a hundred million samples than for ten: what a sample needs is read when it is asked
+    for. ``types`` are named tuple classes to use for samples that were written with classes of that name and fields;
+    without them a fresh class is made, since nothing that a file names is ever imported. ``threads`` decode a batch
+    (default: all cores of this process, and one in a worker of a ``DataLoader``).
+    """
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}, but is at least 1; None means all cores of this process")
+    _check_there(Path(path))
+    return Dataset(Reader([path], threads=threads), types=tuple(types))
+
+
+def _check_there(path: Path) -> None:
+    if (path / NAME).exists():
+        return
+    if not path.exists():
+        raise UsageError(f"{path} does not exist: write a store with cw.Writer({str(path)!r})")
+    if path.is_file():
+        raise UsageError(f"{path} is a file, but a store is a folder: tensor files are opened with cw.load or cw.peek")
+    if any(path.glob("shard-*.cws")):
+        raise UsageError(
+            f"{path} has shards but no {NAME}, which tells what is in them: restore it from a copy, or make a new "
+            f"store of them with `cordwood verify {path} --salvage OUT`"
+        )
+    raise UsageError(f"{path} is a folder without {NAME}: no store, or one of which no shard is finished yet")
+
+
+def concat(datasets: Sequence[Dataset]) -> Dataset:
+    """Several datasets as one, the samples of the first before those of the second.
+
+    ::
+
+        both = cw.concat([cw.open("2023.cordwood"), cw.open("2024.cordwood")[:1000]])
+
+    Their samples must be made of the same fields. A batch may hold samples of all of them, and is still read by one
+    native call.
+    """
+    parts = list(datasets)
+    if not parts or not all(isinstance(part, Dataset) for part in parts):
+        raise UsageError("concat takes a list of datasets that cw.open gave; for others use torch's ConcatDataset")
+    if len({part._names for part in parts}) > 1:
+        raise UsageError("concat: the datasets have different fields selected; select after putting them together")
+    readers = [part._reader for part in parts]
+    together = Reader(
+        [path for reader in readers for path in reader.paths],
+        threads=readers[0].threads,
+        lengths=[length for reader in readers for length in reader.lengths],
+    )
+    starts = np.cumsum([0, *(len(reader) for reader in readers)]).tolist()
+    types = tuple(dict.fromkeys(kind for part in parts for kind in part._types))
+    whole = all(part._choice == range(len(part._reader)) for part in parts if isinstance(part._choice, range)) and all(
+        isinstance(part._choice, range) for part in parts
+    )
+    if whole:
+        return Dataset(together, None, parts[0]._names, types)
+    numbers = np.concatenate([positions(part._choice) + start for part, start in zip(parts, starts, strict=False)])
+    return Dataset(together, numbers, parts[0]._names, types)

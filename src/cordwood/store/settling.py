@@ -1,0 +1,62 @@
+"""What is fixed for good when the first samples have been looked at: schema, plans, and the manifest that tells them.
+
+Nothing here depends on anything but the samples and what the caller asked for, so a writer that is killed and begins
+again comes to the same files.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cordwood import codecs
+from cordwood.codecs import Plan
+from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs.plan import fallback
+from cordwood.errors import FormatError
+from cordwood.store import manifest as manifests
+from cordwood.store import planfiles
+from cordwood.store.field import Field
+from cordwood.store.manifest import FieldEntry, Manifest
+from cordwood.store.options import Options
+from cordwood.store.prepared import Prepared
+from cordwood.store.schema import Schema
+from cordwood.tensors.brief import brief
+
+
+def settle(store: Path, options: Options, schema: Schema, samples: Sequence[Prepared]) -> tuple[Manifest, list[Plan]]:
+    """Choose plans for a schema's frame leaves, and write the manifest, durably."""
+    goal = options.goal or manifests.DEFAULT_GOAL
+    plans: list[Plan] = []
+    entries: list[FieldEntry] = []
+    for leaf in schema.leaves:
+        field = options.fields.get(leaf.name, Field())
+        name = None
+        if leaf.stored is not None:
+            arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
+            if arrays:
+                plans.append(codecs.plan(arrays, field.goal or goal, dtype=leaf.stored, own=True))
+                name = planfiles.write(store, plans[-1])
+            else:
+                plans.append(fallback(DTYPES[leaf.stored], field.goal or goal))
+        classes = None if field.classes is None else tuple(field.classes)
+        entries.append(FieldEntry(leaf.name, field.goal or goal, name, leaf.store_as, classes))
+    manifest = Manifest(schema, tuple(entries), goal, options.shard_bytes or manifests.DEFAULT_SHARD_BYTES)
+    manifests.write(store, manifest)
+    planfiles.remove_others(store, set(manifest.plan_names))
+    return manifest, plans
+
+
+def load_plans(store: Path, manifest: Manifest, schema: Schema) -> list[Plan]:
+    """The plans of the frame leaves of a store that has shards already."""
+    plans = []
+    for leaf in schema.frames:
+        entry = manifest.fields[leaf.number]
+        if entry.plan is None:
+            plans.append(fallback(DTYPES[leaf.stored or "uint8"], entry.goal))
+            continue
+        plan = planfiles.load(store, entry.plan)
+        if plan.dtype != leaf.stored:
+            raise FormatError(
+                f"{store}: the plan of field {brief(leaf.name)} is for {plan.dtype}, but the field holds {leaf.stored}"
+            )
+        plans.append(plan)
+    return plans

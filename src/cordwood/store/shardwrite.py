@@ -1,0 +1,110 @@
+"""One shard being written: frames as they come, then the rows, the footer and the trailer.
+
+    shard = OpenShard("train.cordwood", 0, layout, {"store": ..., "plans": [...]}, shard_bytes=64 << 20)
+    shard.add(encoded)
+    ends = shard.finish()             # on the disk, and in its place
+
+Until `finish` the bytes are in a file aside, which nobody takes for a shard.
+"""
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cordwood.native import _native
+from cordwood.store.encoding import Encoded, tags
+from cordwood.store.layout import Layout
+from cordwood.store.shardfile import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
+from cordwood.store.statistics import ShardStatistics
+from cordwood.tensors.replace import replacing
+
+MOST_SAMPLES = 1 << 20  # of a shard
+_LARGE = 1 << 18  # bytes of a frame that is worth a system call
+
+
+class _Dropped(Exception):  # noqa: N818 - tells the file that it shall not take its place, and goes no further
+    pass
+
+
+class OpenShard:
+    """A shard that takes samples."""
+
+    def __init__(
+        self, store: str | os.PathLike[str], number: int, layout: Layout, footer: dict[str, Any], shard_bytes: int
+    ) -> None:
+        self.path = Path(store) / shard_name(number)
+        self.number = number
+        self.count = 0
+        self._layout = layout
+        self._footer = footer
+        self._shard_bytes = shard_bytes
+        self._statistics = ShardStatistics(layout.schema)
+        self._rows = bytearray()
+        self._position = HEADER_SIZE
+        self._open = ExitStack()
+        self._file = self._open.enter_context(replacing(self.path, durable=True))
+        self._header = pack_header(layout.schema.hash)
+        self._file.write(self._header)
+
+    @property
+    def full(self) -> bool:
+        """Whether it has its size, rows included, or as many samples as a shard may have."""
+        return self._size >= self._shard_bytes or self.count >= MOST_SAMPLES
+
+    @property
+    def _size(self) -> int:
+        return self._position - HEADER_SIZE + len(self._rows)
+
+    def room_for(self, sizes: npt.NDArray[np.int64]) -> int:
+        """How many of these samples go into the shard: it ends with the one that makes it full."""
+        after = self._size + np.cumsum(sizes.sum(axis=1) + self._layout.row_size)
+        return min(int(np.searchsorted(after, self._shard_bytes)) + 1, MOST_SAMPLES - self.count, len(sizes))
+
+    def add(self, part: Encoded) -> None:
+        """Samples, as many as there is room for."""
+        sizes = part.sizes
+        offsets = np.full((len(part), self._layout.frames + 1), self._position, np.uint64)
+        offsets[:, 1:] += np.cumsum(sizes.reshape(-1), dtype=np.uint64).reshape(sizes.shape)
+        offsets[1:, 0] = offsets[:-1, -1]
+        self._rows += self._layout.pack_rows(self.count, offsets, tags(part), part.columns, part.states)
+        self._statistics.add(part)
+        self._write(part.frames, int(sizes.sum()))
+        self.count += len(part)
+
+    def _write(self, frames: list[bytes], size: int) -> None:
+        """Small frames in one piece, large ones without another copy."""
+        for piece in [b"".join(frames)] if size < _LARGE * len(frames) else frames:
+            self._file.write(piece)
+        self._position += size
+
+    def finish(self) -> ShardEnds:
+        """Write the rest, sync, and put the shard in its place: when this returns it cannot be lost any more."""
+        footer = json.dumps(
+            {"fields": self._statistics.to_json(), **self._footer}, separators=(",", ":"), allow_nan=False
+        ).encode()
+        sizes = (self._position, self.count, self._layout.row_size, len(footer))
+        # Of the rows' checksums: over data that end with their own a checksum would say nothing.
+        checksums = self._layout.rows(bytes(self._rows))["crc"].tobytes()
+        trailer = pack_trailer(*sizes, _native.crc32c(footer), _native.crc32c(checksums))
+        ends = check_ends(
+            str(self.path), self._header, trailer, self._position + len(self._rows) + len(footer) + len(trailer)
+        )
+        try:
+            self._file.write(self._rows)
+            self._file.write(footer)
+            self._file.write(trailer)
+        except BaseException as error:
+            self.drop(error)
+            raise
+        self._open.close()
+        return ends
+
+    def drop(self, reason: BaseException | None = None) -> None:
+        """Remove what was written; nothing happens if it was finished or dropped before."""
+        error = reason or _Dropped()
+        self._open.__exit__(type(error), error, error.__traceback__)

@@ -1,0 +1,63 @@
+"""Samples taken apart and put together again without a store: through rows and arrays, in memory.
+
+schema, again = put_together(samples, fields)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cordwood.store.field import Field
+from cordwood.store.flatten import Flat, flatten
+from cordwood.store.infer import infer
+from cordwood.store.layout import Layout
+from cordwood.store.rebuild import Rebuilder, restore
+from cordwood.store.rounding import store_as
+from cordwood.store.schema import Schema
+
+START = 32  # where frames of a shard begin
+
+
+def rows_of(schema: Schema, flats: Sequence[Flat], first: int = 0) -> bytes:
+    """The rows of samples whose frames are as long as their arrays, and a byte."""
+    sizes = [[0 if array is None else array.nbytes + 1 for array in flat.arrays] for flat in flats]
+    ends = START + np.cumsum(np.array(sizes, np.uint64).reshape(-1)).reshape(len(flats), -1)
+    starts = np.full(len(flats), START, np.uint64)
+    if ends.size:
+        starts[1:] = ends[:-1, -1]
+    offsets = np.concatenate([starts[:, None], ends], axis=1).astype(np.uint64)
+    tags = np.array([[array is not None for array in flat.arrays] for flat in flats], np.uint32)
+    shaped = tags.reshape(len(flats), len(schema.frames))
+    return Layout(schema).pack_rows(
+        first, offsets, shaped, [flat.columns for flat in flats], [flat.states for flat in flats]
+    )
+
+
+def put_together(
+    samples: Iterable[Any],
+    fields: Mapping[str, Field] | None = None,
+    names: tuple[str, ...] | None = None,
+    types: Sequence[type] = (),
+) -> tuple[Schema, list[Any]]:
+    """The schema of the samples, and what comes back of each."""
+    taken = list(samples)
+    schema = infer(taken, fields)
+    schema = Schema.from_json(schema.to_json(), [leaf.store_as for leaf in schema.leaves])
+    layout, rebuilder = Layout(schema), Rebuilder(schema, names, types)
+    flats = [flatten(schema, sample) for sample in taken]
+    rows = layout.rows(rows_of(schema, flats))
+    assert layout.intact(rows, 0).all()
+    assert layout.sound(rows, 1 << 60).all()
+    again = []
+    for row, states, flat in zip(rows, layout.states(rows).tolist(), flats, strict=True):
+        values: list[Any] = []
+        for number in rebuilder.leaves:
+            leaf = schema.leaves[number]
+            if leaf.column >= 0:
+                values.append(restore(leaf, row["columns"].tobytes()[layout.column_slices[leaf.column]], types))
+            else:
+                array = flat.arrays[leaf.frame]
+                values.append(None if array is None else restore(leaf, store_as(array, leaf)[0].copy(), types))
+        again.append(rebuilder.build(values, states))
+    return schema, again
