@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SUITES = ("codecs", "tensors")
+SUITES = ("codecs", "tensors", "store")
 # Tells, through a neighbour, what it was given.
 SUITE = """
 from benchmarks.neighbour import tell

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROW = re.compile(r"^(?P<title>.+?) +(?P<bytes>[\d,]+) +(?P<share>[\d.]+)% +(?P<m
 VIEWS = re.compile(
     r"^(?P<title>.+?) +(?P<one>[\d,]+) +(?P<two>[\d,]+) +(?P<exact>yes|no) +(?P<shared>yes|no)$", re.MULTILINE
 )
+BATCHES = re.compile(r"^(?P<title>.+?) +(?:-|[\d.]+ ms) +[\d.]+ ms +[\d,]+ +(?P<exact>yes|no)$", re.MULTILINE)
 LOSSY = {"JPEG, quality 92"}
 
 
@@ -30,25 +32,33 @@ def test_the_table_and_the_files(time: str, folder: Path, capsys: pytest.Capture
     assert cli.main(["demo", "--folder", str(folder), "--images", "20"]) == 0
     out, err = capsys.readouterr()
     rows = rows_of(out)
-    assert len(rows) == 14
+    assert len(rows) == 15
     assert {title for title, row in rows.items() if row["exact"] == "no"} == LOSSY
     sizes = {title: int(row["bytes"].replace(",", "")) for title, row in rows.items()}
     # A slice of a batch of 16 carries the whole batch.
     assert sizes["torch.save(batch[i])"] > 15 * sizes["torch.save(batch[i].clone())"]
     assert sizes['cw.save(batch[i], "x.pt")'] < 1.01 * sizes["torch.save(batch[i].clone())"]
     assert sizes['cw.save(batch[i], "x.cord")'] < sizes["the clones, zipped"]
+    # Of 20 images alone, what a store has besides its samples still shows.
+    assert sizes["cw.Writer, a store (balanced)"] < 1.2 * sizes["cordwood, balanced"]
     assert sizes["cordwood, small"] <= sizes["cordwood, balanced"] <= sizes["cordwood, raw"]
     views = {found["title"]: found for found in VIEWS.finditer(out)}
     assert [title for title, row in views.items() if row["shared"] == "no"] == [
         "torch.save([v.clone() for v in views])"
     ]
     assert len(views) == 5
+    batches = {found["title"]: found for found in BATCHES.finditer(out)}
+    assert len(batches) == 6
+    assert {row["exact"] for row in batches.values()} == {"yes"}
     assert "reading back" in err
     for named in re.findall(r"^  (/.+)$", out, re.MULTILINE):
         assert any(Path(named).iterdir())
     assert len(list((folder / "views").iterdir())) == 10
     assert len(list((folder / "images").rglob("*.jpg"))) == 20
     assert len(list((folder / "cordwood-small").glob("*.frame"))) == 20
+    for advice in re.findall(r"^  cordwood (.+)$", out, re.MULTILINE):
+        assert cli.main(shlex.split(advice)) == 0
+        assert "20 samples" in capsys.readouterr().out
 
 
 def test_a_folder_that_no_demo_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

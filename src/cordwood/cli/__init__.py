@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, demo, inspect, trim
+from cordwood.cli import bench, demo, inspect, trim, verify
 from cordwood.errors import CordwoodError, UsageError
 
 WRONG_USE = 2
@@ -31,7 +31,7 @@ class Verb(Protocol):
         """Do the work and return the exit code."""
 
 
-VERBS: dict[str, Verb] = {"bench": bench, "demo": demo, "inspect": inspect, "trim": trim}
+VERBS: dict[str, Verb] = {"bench": bench, "demo": demo, "inspect": inspect, "trim": trim, "verify": verify}
 
 
 def build_parser() -> argparse.ArgumentParser:
