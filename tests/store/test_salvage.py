@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import cordwood as cw
+from cordwood.errors import UsageError
 from cordwood.store.inspecting import inspect_store
 from cordwood.store.salvaging import salvage
 from cordwood.store.verifying import verify
@@ -217,3 +218,11 @@ def test_a_large_shard_is_saved_in_pieces(tmp_path: Path, out: Path, monkeypatch
     assert len(saved) == 29
     for index, number in enumerate(n for n in range(30) if n != gone):
         assert torch.equal(saved[index], arrays[number])
+
+
+def test_the_new_store_is_not_put_into_the_old_one(tmp_path: Path) -> None:
+    with cw.Writer(tmp_path / "s") as writer:
+        writer.append(1)
+    with pytest.raises(UsageError, match="is inside of"):
+        cw.salvage(tmp_path / "s", tmp_path / "s" / "new")
+    assert not (tmp_path / "s" / "new").exists()

@@ -1,11 +1,13 @@
 """What the demo found, and the same as aligned tables."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 VIEW_HEADINGS = ("way to save", "one view", "two views", "same bits", "still shared")
 HEADINGS = ("way to keep it", "bytes a sample", "of torch.save", "read back", "same bits")
+BATCH_HEADINGS = ("way to keep it", "write one", "read a batch", "images a second", "same bits")
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,28 @@ class Row:
 
 
 @dataclass(frozen=True)
+class BatchRow:
+    """One way to keep them as a data set: seconds to write one sample, if it was written, and to read a batch."""
+
+    title: str
+    write_seconds: float | None
+    batch_seconds: float
+    batch: int
+    exact: bool
+
+
+@dataclass(frozen=True)
 class Report:
-    """All rows, the title of the one that the others are compared with, and where the files are."""
+    """All rows, the title of the one that the others are compared with, and where the files and the store are."""
 
     views: list[ViewRow]
     rows: list[Row]
+    batches: list[BatchRow]
     baseline: str
     samples: int
     shape: tuple[int, ...]
     folders: list[Path]
+    store: Path
 
 
 def format_report(report: Report) -> str:
@@ -61,8 +76,19 @@ def format_report(report: Report) -> str:
             "",
             *notes,
             "",
+            f"3. The same images in batches of {report.batches[0].batch}, in random order, without workers; median:",
+            "",
+            *_table(BATCH_HEADINGS, [_batch_cells(row) for row in report.batches]),
+            "",
+            "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
+            "  the store is synced to the disk before it counts as written, the files are not",
+            "",
             "Files made, to look at or to delete:",
             *[f"  {folder}" for folder in report.folders],
+            "",
+            "What is in the store, and whether it is whole:",
+            f"  cordwood inspect {shlex.quote(str(report.store))}",
+            f"  cordwood verify {shlex.quote(str(report.store))}",
         ]
     )
 
@@ -77,6 +103,16 @@ def _cells(row: Row, baseline: float) -> tuple[str, ...]:
         f"{row.bytes_a_sample:,.0f}",
         f"{row.bytes_a_sample / baseline:.1%}",
         f"{row.read_seconds * 1000:.2f} ms",
+        _word(row.exact),
+    )
+
+
+def _batch_cells(row: BatchRow) -> tuple[str, ...]:
+    return (
+        row.title,
+        "-" if row.write_seconds is None else f"{row.write_seconds * 1000:.2f} ms",
+        f"{row.batch_seconds * 1000:.1f} ms",
+        f"{row.batch / row.batch_seconds:,.0f}",
         _word(row.exact),
     )
 

@@ -1,4 +1,4 @@
-"""The demo from end to end: save views; make images, prepare them, keep them in every way, read them back."""
+"""The demo from end to end: save views; make images, prepare them, keep them in every way and in a store, read them."""
 
 import shutil
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from cordwood.demo.report import Report, Row
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
 BATCH = 16
+STORE = "photographs.cordwood"
+IN_BATCHES = ("images", "torch-clones", "torch-zipped", "cw-save-cord")  # what the store is compared with
 MARKER = "made-by-cordwood-demo.txt"
 
 Progress = Callable[[str, int, int], None]
@@ -43,7 +45,8 @@ def claim_folder(folder: Path) -> None:
 
 def _run(folder: Path, images: int, progress: Progress) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
-    from cordwood.demo.kept import Kept, keep, time_reading
+    from cordwood.demo.kept import keep, kept_files, time_reading
+    from cordwood.demo.packed import pack, time_batches
     from cordwood.demo.prepare import prepare_batch
     from cordwood.demo.views import save_views
     from cordwood.demo.ways import BASELINE, all_ways, reprepare
@@ -55,15 +58,18 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
         samples += prepare_batch(sources[start : start + BATCH])
         progress("preparing tensors", len(samples), images)
 
-    kept = {"images": Kept("the JPEG folder, prepared again", samples, sources, reprepare)}
+    kept = {"images": kept_files("the JPEG folder, prepared again", samples, sources, reprepare)}
     for way in all_ways(samples):
         chosen = samples[:BATCH] if way.only_one_batch else samples
         kept[way.name] = keep(way, chosen, folder / way.name, progress)
+    kept[STORE] = pack(samples, folder / STORE, progress)
 
     seconds = time_reading(list(kept.values()), progress)
     rows = []
     for one in kept.values():
         rows.append(Row(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note))
         progress("comparing bits", len(rows), len(kept))
+    files = [kept[name] for name in IN_BATCHES]
+    batches = time_batches(files, kept[STORE], folder / STORE, progress)
     folders = [folder / name for name in ("views", *kept)]
-    return Report(views, rows, BASELINE, images, tuple(samples[0].tensor.shape), folders)
+    return Report(views, rows, batches, BASELINE, images, tuple(samples[0].tensor.shape), folders, folder / STORE)

@@ -226,7 +226,7 @@ typedef struct {
     u64 inner;
     const u32 *counts;             /* valid codes of each palette, NULL: all */
     u8 affine;                     /* ((k / a) - b[c]) / d[c] in f32 equals the table: proved for every code */
-    const float *affine_terms;     /* a, 1/a, then b, d, 1/d for each palette */
+    const float *affine_terms;     /* a, 1/a, what 1/a leaves, then b, d, 1/d, what 1/d leaves for each palette */
 } cw_finish;
 enum { CW_FINISH_COPY = 0, CW_FINISH_NARROW = 1, CW_FINISH_LUT = 2 };
 
@@ -236,6 +236,7 @@ CW_API int cw_finish_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, 
 CW_API int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 limit, void **lut_memory, cw_err *e);
 /* With an affine finish: codes of n values of one palette; 0 when a value is not in it. */
 CW_API int cw_affine_codes(const cw_finish *f, u32 palette, const u8 *from, u64 n, u8 *codes);
+#define CW_AFFINE_TERMS(palettes) (3 + 4 * (size_t)(palettes))
 CW_API int cw_finish_try_affine(cw_finish *fin, float a, const float *b, const float *d);
 
 /* ---- decoding ------------------------------------------------------------------------------------------------------------------ */

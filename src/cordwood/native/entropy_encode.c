@@ -34,28 +34,31 @@ static void costs_from_tables(cw_cost_row *costs, const cw_table *tables, int n,
 /* Room for one stream: 12 bits a symbol, and what the writers store past their end. */
 static u64 stream_room(u64 symbols, u64 tiles, int coder) { return (symbols / CW_STREAMS(coder) + tiles + 8) * 12 / 8 + 32; }
 
+/* A code at the top of 64 bits, its length at the bottom. The accumulator takes new bits at its top: it is shifted down by the entry's low six bits and
+ * the whole entry is put in; the whole entry is added to the count too. What else comes with it stays where nobody looks: the
+ * length's own bits in the lowest byte, which 7 + 4 * 11 bits do not reach, and the code's in the count's upper part. */
+typedef u64 huff_code;
+
 /* Two streams at once: each has to wait for its own last bits, not for the other's. */
-static void huffman_streams(const cw_tiled *t, const u32 (*codes)[256], unsigned lane, u8 *to[2], u64 size[2])
+__attribute__((always_inline)) static inline void two_streams(const cw_tiled *t, const huff_code (*codes)[256], unsigned lane, u8 *to[2], u64 size[2])
 {
-    u64 acc0 = 0, acc1 = 0;
-    unsigned n0 = 0, n1 = 0;
+    u64 acc0 = 0, acc1 = 0, n0 = 0, n1 = 0;
     u8 *p0 = to[0], *p1 = to[1];
 #define ADD(symbol, acc, n)                                          \
     {                                                                \
-        u32 c = code[symbol]; /* length in the upper half */         \
-        acc |= (u64)(c & 0xffff) << n;                               \
-        n += c >> 16;                                                \
+        huff_code c = code[symbol];                                  \
+        acc = acc >> (c & 63) | c;                                   \
+        n += c;                                                      \
     }
-/* whole bytes go out without asking whether there are any: no branch to guess wrong */
+/* whole bytes go out without asking whether there are any: no branch to guess wrong. What is left is at the top already. */
 #define FLUSH(acc, n, p)                                             \
     {                                                                \
-        cw_store64(p, acc);                                          \
-        p += n >> 3;                                                 \
-        acc >>= n & 56;                                              \
+        cw_store64(p, acc >> (-n & 63));                             \
+        p += n >> 3 & 7;                                             \
         n &= 7;                                                      \
     }
     for (u64 tile = 0; tile < t->tiles; tile++) {
-        const u32 *code = codes[t->map[tile]];
+        const huff_code *code = codes[t->map[tile]];
         const u8 *end = t->symbols + t->start[tile + 1], *s = t->symbols + t->start[tile] + lane;
         for (; end - s > 25; s += 32) {
             ADD(s[0], acc0, n0) ADD(s[1], acc1, n1) ADD(s[8], acc0, n0) ADD(s[9], acc1, n1)
@@ -74,10 +77,31 @@ static void huffman_streams(const cw_tiled *t, const u32 (*codes)[256], unsigned
     }
 #undef ADD
 #undef FLUSH
-    if (n0) *p0++ = (u8)acc0;
-    if (n1) *p1++ = (u8)acc1;
+    if (n0) *p0++ = (u8)(acc0 >> (64 - n0));
+    if (n1) *p1++ = (u8)(acc1 >> (64 - n1));
     size[0] = (u64)(p0 - to[0]);
     size[1] = (u64)(p1 - to[1]);
+}
+
+typedef const huff_code (*huff_codes)[256];
+
+static void two_streams_any(const cw_tiled *t, huff_codes codes, unsigned lane, u8 *to[2], u64 size[2]) { two_streams(t, codes, lane, to, size); }
+#if defined(__x86_64__)
+__attribute__((target("bmi2"))) static void two_streams_bmi2(const cw_tiled *t, huff_codes codes, unsigned lane, u8 *to[2], u64 size[2])
+{
+    two_streams(t, codes, lane, to, size);
+}
+#endif
+
+static void huffman_streams(const cw_tiled *t, huff_codes codes, unsigned lane, u8 *to[2], u64 size[2])
+{
+#if defined(__x86_64__)
+    if (cw_fast_cpu()) {
+        two_streams_bmi2(t, codes, lane, to, size);
+        return;
+    }
+#endif
+    two_streams_any(t, codes, lane, to, size);
 }
 
 typedef struct { u32 delta_bits; i64 delta_state; } ans_symbol;
@@ -164,16 +188,16 @@ static int write_streams(const cw_tiled *t, const cw_table *tables, u32 k, int c
     u8 *memory = cw_scratch_take(s, room * streams);
     if (!memory) return 0;
     if (coder == CW_HUFFMAN) {
-        u32(*codes)[256] = cw_scratch_take(s, k * sizeof *codes);
+        huff_code(*codes)[256] = cw_scratch_take(s, k * sizeof *codes);
         if (!codes) return 0;
         for (u32 i = 0; i < k; i++) {
             u16 bits[256] = {0};
             if (tables[i].lo < tables[i].hi) cw_huff_codes(&tables[i], bits);
-            for (int c = 0; c < 256; c++) codes[i][c] = bits[c] | (u32)tables[i].value[c] << 16;
+            for (int c = 0; c < 256; c++) codes[i][c] = (u64)bits[c] << (-tables[i].value[c] & 63) | tables[i].value[c];
         }
         for (unsigned lane = 0; lane < streams; lane += 2) {
             u8 *to[2] = {memory + lane * room, memory + (lane + 1) * room};
-            huffman_streams(t, (const u32(*)[256])codes, lane, to, sizes + lane);
+            huffman_streams(t, (huff_codes)codes, lane, to, sizes + lane);
         }
     } else {
         ans_encoder *enc = cw_scratch_take(s, k * sizeof *enc);

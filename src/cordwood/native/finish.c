@@ -167,7 +167,7 @@ int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 l
     fin->lut_entries = entries;
     size_t lut_bytes = (size_t)p->palettes * entries * f->itemsize, counts_bytes = (p->palettes * sizeof(u32) + 63) & ~(size_t)63;
     if (lut_bytes > limit) return cw_fail(e, CW_LIMIT, "memory for palettes", lut_bytes, limit, 0);
-    size_t terms = (2 + 3 * (size_t)p->palettes) * sizeof(float);
+    size_t terms = CW_AFFINE_TERMS(p->palettes) * sizeof(float);
     u8 *lut = calloc(1, lut_bytes + counts_bytes + terms + 64);
     if (!lut) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     *memory = lut;
@@ -203,25 +203,25 @@ int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 l
 
 /* ---- vectors of ((k / a) - b) / d ---------------------------------------------------------------------------------------------- */
 
-#define AFFINE_BODY                                          \
-    for (u64 i = 0; i < n; i++) {                            \
-        float k = (float)codes[i];                           \
-        float q = k * ra, rest = fmaf(-q, a, k);             \
-        q = fmaf(rest, ra, q) - b;                           \
-        float y = q * rd;                                    \
-        rest = fmaf(-y, d, q);                               \
-        out[i] = fmaf(rest, rd, y);                          \
+/* A division by a constant c is a multiplication by 1/c, kept as the nearest float and what that leaves: the sum of both products is rounded
+ * once, and right but for the rarest of numbers. Whether it is for all 256 codes is tried before it is used. */
+#define AFFINE_BODY                                                          \
+    float ra = a[1], ra_rest = a[2], b = t[0], rd = t[2], rd_rest = t[3];    \
+    for (u64 i = 0; i < n; i++) {                                            \
+        float k = (float)codes[i];                                           \
+        float q = fmaf(k, ra, k * ra_rest) - b;                              \
+        out[i] = fmaf(q, rd, q * rd_rest);                                   \
     }
-typedef void affine_fn(const u8 *restrict codes, u64 n, float a, float ra, float b, float d, float rd, f32_any *restrict out);
+typedef void affine_fn(const u8 *restrict codes, u64 n, const float *a, const float *t, f32_any *restrict out);
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void affine_fast(const u8 *restrict codes, u64 n, float a, float ra, float b, float d, float rd, f32_any *restrict out)
+__attribute__((target("avx2,fma"))) static void affine_fast(const u8 *restrict codes, u64 n, const float *a, const float *t, f32_any *restrict out)
 {
     AFFINE_BODY
 }
 static affine_fn *affine(void) { return cw_fast_cpu() ? affine_fast : NULL; }
 #elif defined(__aarch64__)
-static void affine_fast(const u8 *restrict codes, u64 n, float a, float ra, float b, float d, float rd, f32_any *restrict out)
+static void affine_fast(const u8 *restrict codes, u64 n, const float *a, const float *t, f32_any *restrict out)
 {
     AFFINE_BODY
 }
@@ -230,14 +230,17 @@ static affine_fn *affine(void) { return affine_fast; }
 static affine_fn *affine(void) { return NULL; } /* without a fused instruction fmaf() is slower than any table */
 #endif
 
+static const float *terms_of(const cw_finish *f, u32 palette) { return f->affine_terms + 3 + 4 * (size_t)palette; }
+
 /* The other way: the nearest code of every value, then forwards again; right if every value comes back. */
 #if defined(__x86_64__)
 __attribute__((target("avx2")))
 #endif
 static void nearest_codes(const f32_any *restrict from, u64 n, float a, float b, float d, u8 *restrict codes)
 {
+    float scale = d * a, offset = b * a + 0.5f; /* near enough: what comes out is tried forwards */
     for (u64 i = 0; i < n; i++) {
-        float k = (from[i] * d + b) * a + 0.5f;
+        float k = from[i] * scale + offset;
         k = k > 0 ? k : 0; /* a NaN is not above 0 */
         k = k < 255 ? k : 255;
         codes[i] = (u8)(int)k;
@@ -246,12 +249,12 @@ static void nearest_codes(const f32_any *restrict from, u64 n, float a, float b,
 
 int cw_affine_codes(const cw_finish *f, u32 palette, const u8 *from, u64 n, u8 *codes)
 {
-    const float *t = f->affine_terms + 2 + 3 * (size_t)palette;
+    const float *t = terms_of(f, palette);
     float back[256];
     for (u64 i = 0; i < n; i += 256) {
         u64 run = CW_MIN(n - i, (u64)256);
         nearest_codes((const f32_any *)from + i, run, f->affine_terms[0], t[0], t[1], codes + i);
-        affine()(codes + i, run, f->affine_terms[0], f->affine_terms[1], t[0], t[1], t[2], back);
+        affine()(codes + i, run, f->affine_terms, t, back);
         if (memcmp(back, from + 4 * i, 4 * run)) return 0;
     }
     return 1;
@@ -265,12 +268,11 @@ int cw_finish_try_affine(cw_finish *fin, float a, const float *b, const float *d
     u8 codes[256];
     float got[256];
     for (int k = 0; k < 256; k++) codes[k] = (u8)k;
-    terms[0] = a;
-    terms[1] = 1.0f / a;
+    terms[0] = a, terms[1] = 1.0f / a, terms[2] = fmaf(-a, terms[1], 1) / a;
     for (u32 c = 0; c < fin->palettes; c++) {
-        float *t = terms + 2 + 3 * (size_t)c;
-        t[0] = b[c], t[1] = d[c], t[2] = 1.0f / d[c];
-        fn(codes, 256, a, terms[1], t[0], t[1], t[2], got);
+        float *t = terms + 3 + 4 * (size_t)c;
+        t[0] = b[c], t[1] = d[c], t[2] = 1.0f / d[c], t[3] = fmaf(-d[c], t[2], 1) / d[c];
+        fn(codes, 256, terms, t, got);
         if (memcmp(got, fin->lut + (size_t)c * 1024, 1024)) return 0;
     }
     fin->affine = 1;
@@ -308,8 +310,7 @@ static int lut_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 st
     int rc;
     if (f->counts && (rc = check_codes(f, codes, n, palette, e))) return rc;
     if (f->affine && step == 1) {
-        const float *t = f->affine_terms + 2 + 3 * (size_t)palette;
-        affine()(codes, n, f->affine_terms[0], f->affine_terms[1], t[0], t[1], t[2], (f32_any *)out + first);
+        affine()(codes, n, f->affine_terms, terms_of(f, palette), (f32_any *)out + first);
         return CW_OK;
     }
     const u8 *table = f->lut + (size_t)palette * f->lut_entries * f->out_size;
@@ -329,12 +330,14 @@ static int palette_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u6
 {
     int rc;
     if (f->palettes == 1) return lut_run(f, codes, n, first, step, 0, out, e);
-    if (step % ((u64)f->palettes * f->inner) == 0) /* a channel of an interleaved image: always the same palette */
+    if (step > 1 && step % ((u64)f->palettes * f->inner) == 0) /* a channel of an interleaved image: always the same palette */
         return lut_run(f, codes, n, first, step, (u32)(first / f->inner % f->palettes), out, e);
     for (u64 i = 0; i < n;) {
-        u64 at = first + i * step, within = at % f->inner, stretch = (f->inner - within + step - 1) / step;
-        stretch = CW_MIN(stretch, n - i);
-        if ((rc = lut_run(f, codes + i * f->code_size, stretch, at, step, (u32)(at / f->inner % f->palettes), out, e))) return rc;
+        /* rows are short: no division but the one that is needed */
+        u64 at = first + i * step, turn = at / f->inner, left = (turn + 1) * f->inner - at;
+        u64 stretch = CW_MIN(step == 1 ? left : (left + step - 1) / step, n - i);
+        u32 palette = (u32)(turn < f->palettes ? turn : turn % f->palettes);
+        if ((rc = lut_run(f, codes + i * f->code_size, stretch, at, step, palette, out, e))) return rc;
         i += stretch;
     }
     return CW_OK;

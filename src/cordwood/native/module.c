@@ -112,7 +112,7 @@ static PyMethodDef methods[] = {
     {"learn_tables", cw_py_learn_tables, METH_VARARGS, "learn_tables(samples, coder, max_tables) -> bytes | error tuple"},
     {"train_dictionary", cw_py_train_dictionary, METH_VARARGS, "train_dictionary(samples, sizes, room) -> bytes"},
     {"distinct", cw_py_distinct, METH_VARARGS, "distinct(data, itemsize, palettes, inner, bits) -> tuple of bytes | None"},
-    {"store_new", cw_py_store_new, METH_VARARGS, "store_new(firsts, row_size, frames, states) -> handle"},
+    {"store_new", cw_py_store_new, METH_VARARGS, "store_new(firsts, row_size, frames, usual_states) -> handle"},
     {"store_attach", cw_py_store_attach, METH_VARARGS, "store_attach(handle, number, fd, size, rows_offset) -> errno"},
     {"store_read", cw_py_store_read, METH_VARARGS, "store_read(handle, indices, rows, columns, wanted, plans, threads, limit) -> None | (what, list)"},
     {"store_shapes", cw_py_store_shapes, METH_VARARGS, "store_shapes(handle, indices, frame, plans, threads) -> list | (what, list)"},

@@ -12,17 +12,20 @@ typedef struct {
     cw_recipe recipe;
     u64 dims[CW_MAX_RANK];
     Py_buffer data, formula;
-    cw_buffer out;
     cw_err error;
 } item;
 
-typedef struct { item *items; int threads; } batch;
+/* Items are encoded in waves: as many frames as a wave has items are in memory beside the results, and the next wave writes where this one did. */
+#define WAVE(threads) ((threads) > 1 ? 8 * (Py_ssize_t)(threads) : 1)
+
+typedef struct { item *items; cw_buffer *outs; int threads; } wave;
 
 static void encode_item(void *ctx, u64 i)
 {
-    batch *b = ctx;
-    item *t = &b->items[i];
-    cw_encode(&t->recipe, t->data.len >= WORTH_SHARING ? b->threads : 1, &t->out, &t->error);
+    wave *w = ctx;
+    item *t = &w->items[i];
+    w->outs[i].size = 0;
+    cw_encode(&t->recipe, t->data.len >= WORTH_SHARING ? w->threads : 1, &w->outs[i], &t->error);
 }
 
 /* The plans of an item, read once for all items that name the same tuple; NULL with an exception set, or with *error. */
@@ -66,38 +69,43 @@ PyObject *cw_py_encode_batch(PyObject *self, PyObject *args)
     PyObject *given, *result = NULL;
     int threads;
     if (!PyArg_ParseTuple(args, "O!i", &PyTuple_Type, &given, &threads)) return NULL;
-    Py_ssize_t n = PyTuple_Size(given), n_known = 0;
+    Py_ssize_t n = PyTuple_Size(given), n_known = 0, most = CW_MIN(WAVE(threads), n);
     item *items = calloc((size_t)n + 1, sizeof *items);
     known_plans *known = calloc((size_t)n + 1, sizeof *known);
-    if (!items || !known) {
+    cw_buffer *outs = calloc((size_t)most + 1, sizeof *outs);
+    if (!items || !known || !outs) {
         PyErr_NoMemory();
         goto done;
     }
     for (Py_ssize_t i = 0; i < n; i++)
         if (read_item(&items[i], i ? &items[i - 1] : NULL, PyTuple_GetItem(given, i), known, &n_known, &result)) goto done;
-    batch b = {.items = items, .threads = threads};
-    Py_BEGIN_ALLOW_THREADS
-    cw_parallel((u64)n, threads, encode_item, &b);
-    Py_END_ALLOW_THREADS
     result = PyList_New(n);
-    for (Py_ssize_t i = 0; result && i < n; i++) {
-        item *t = &items[i];
-        PyObject *one = t->error.reason ? cw_error_tuple(i, &t->error) : PyBytes_FromStringAndSize((const char *)t->out.data, (Py_ssize_t)t->out.size);
-        cw_buffer_free(&t->out); /* not all frames twice at once */
-        if (!one || PyList_SetItem(result, i, one)) {
-            Py_DECREF(result);
-            result = NULL;
+    for (Py_ssize_t first = 0; result && first < n; first += most) {
+        wave w = {.items = items + first, .outs = outs, .threads = threads};
+        Py_ssize_t count = CW_MIN(most, n - first);
+        Py_BEGIN_ALLOW_THREADS
+        cw_parallel((u64)count, threads, encode_item, &w);
+        Py_END_ALLOW_THREADS
+        for (Py_ssize_t i = 0; result && i < count; i++) {
+            cw_err *error = &w.items[i].error;
+            PyObject *one = error->reason ? cw_error_tuple(first + i, error) : PyBytes_FromStringAndSize((const char *)outs[i].data, (Py_ssize_t)outs[i].size);
+            if (error->reason) cw_buffer_free(&outs[i]); /* it may have failed to grow, and would go on failing */
+            if (!one || PyList_SetItem(result, first + i, one)) {
+                Py_DECREF(result);
+                result = NULL;
+            }
         }
     }
 done:
+    for (Py_ssize_t i = 0; outs && i < most; i++) cw_buffer_free(&outs[i]);
     for (Py_ssize_t i = 0; items && i < n; i++) {
-        cw_buffer_free(&items[i].out);
         if (items[i].data.obj) PyBuffer_Release(&items[i].data);
         if (items[i].formula.obj) PyBuffer_Release(&items[i].formula);
     }
     for (Py_ssize_t i = 0; i < n_known; i++) cw_plans_release(&known[i].read);
     free(items);
     free(known);
+    free(outs);
     return result;
 }
 

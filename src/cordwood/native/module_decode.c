@@ -84,7 +84,7 @@ static int read_normalize(PyObject *obj, cw_normalize *to, void **memory)
     u32 palettes = (u32)(b.len / 4);
     int ok = palettes >= 1 && b.len == d.len && axis >= 0 && (size == 2 || size == 4) && lut.len == (Py_ssize_t)palettes * 256 * size;
     memset(to, 0, sizeof *to);
-    u8 *m = ok ? calloc(1, (size_t)lut.len + (2 + 3 * (size_t)palettes) * sizeof(float)) : NULL;
+    u8 *m = ok ? calloc(1, (size_t)lut.len + CW_AFFINE_TERMS(palettes) * sizeof(float)) : NULL;
     if (m) {
         memcpy(m, lut.buf, (size_t)lut.len);
         to->axis = axis;

@@ -12,6 +12,9 @@ typedef struct {
     int apart;          /* a buffer a sample, not one for all */
     Py_buffer *outs;    /* [1] or [samples] */
     Py_ssize_t held;
+    PyObject *list;     /* instead of buffers: bytes of any length are put here at the end */
+    u8 **bytes;         /* [samples], NULL where there is no frame */
+    u64 *sizes;         /* [samples] */
 } want;
 
 typedef struct { u32 offset, size; Py_buffer out; } column; /* bytes of every row, one after the other */
@@ -28,6 +31,7 @@ typedef struct {
     u64 limit;
     int threads;        /* for the blocks of one frame, when there is but one sample */
     cw_fault *faults;   /* [n] */
+    atomic_ullong allocated; /* for bytes of any length */
     atomic_int uneven;  /* a sample has a place that is absent or None, or lacks a wanted frame */
 } request;
 
@@ -60,12 +64,24 @@ static void solo_block(void *ctx, u64 block)
     if (s) cw_scratch_return(s);
 }
 
-static void decode_frame(const request *q, u64 sample, const want *w, cw_decode_job *job, cw_scratch *s, cw_err *e)
+/* Memory for bytes whose number only the frame tells. */
+static u8 *new_bytes(request *q, u64 sample, const want *w, const cw_frame *f, cw_err *e)
 {
-    const Py_buffer *view;
+    u64 before = atomic_fetch_add(&q->allocated, f->nbytes);
+    if (f->rank != 1) cw_fail(e, CW_OUT_SHAPE, "rank of bytes", f->rank, 1, 0);
+    else if (before + f->nbytes > q->limit) cw_fail(e, CW_LIMIT, "memory for bytes", before + f->nbytes, q->limit, 0);
+    else if (!(w->bytes[sample] = malloc(f->nbytes + 1))) cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    w->sizes[sample] = f->nbytes;
+    return w->bytes[sample];
+}
+
+static void decode_frame(request *q, u64 sample, const want *w, cw_decode_job *job, cw_scratch *s, cw_err *e)
+{
+    const Py_buffer *view = NULL;
     job->limit = q->limit;
-    job->out = out_of(w, sample, &view);
-    if (!fits(w, view, &job->frame)) {
+    job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : out_of(w, sample, &view);
+    if (e->reason) return;
+    if (view && !fits(w, view, &job->frame)) {
         cw_fail(e, CW_OUT_SHAPE, "out", (u64)view->len, job->frame.nbytes, 0);
     } else if (!(w->accepted >> job->frame.dtype & 1)) {
         cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
@@ -87,9 +103,7 @@ static void take_row(request *q, u64 i, const u8 *row)
         const column *c = &q->columns[k];
         memcpy((u8 *)c->out.buf + i * c->size, row + c->offset, c->size);
     }
-    u8 states = 0;
-    for (u32 k = 0; k < s->states; k++) states |= row[s->row_size - 4 - s->states + k];
-    if (states) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
+    if (memcmp(row + s->row_size - 4 - s->states, s->usual, s->states)) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
 }
 
 static void read_sample(request *q, u64 i, u8 *row, cw_decode_job *job, cw_scratch *frame, cw_scratch *s)
@@ -136,17 +150,33 @@ static void read_group(void *ctx, u64 group)
 
 /* ---- for Python --------------------------------------------------------------------------------------------------------------- */
 
-static void wants_release(want *wants, Py_ssize_t n)
+static void wants_release(want *wants, Py_ssize_t n, u64 samples)
 {
     for (Py_ssize_t k = 0; wants && k < n; k++) {
         for (Py_ssize_t i = 0; i < wants[k].held; i++)
             if (wants[k].outs[i].obj) PyBuffer_Release(&wants[k].outs[i]);
         free(wants[k].outs);
+        for (u64 i = 0; wants[k].bytes && i < samples; i++) free(wants[k].bytes[i]);
+        free(wants[k].bytes);
+        free(wants[k].sizes);
     }
     free(wants);
 }
 
-/* wanted: (frame, accepted, out) where out is one array whose first dimension is the batch's, or a tuple of an array (or None) a sample */
+/* Gives the caller's list the bytes of every sample, or None. */
+static int list_fill(const want *w, u64 samples)
+{
+    for (u64 i = 0; i < samples; i++) {
+        PyObject *one = w->bytes[i] ? PyBytes_FromStringAndSize((const char *)w->bytes[i], (Py_ssize_t)w->sizes[i]) : (Py_INCREF(Py_None), Py_None);
+        int failed = !one || PyList_Append(w->list, one);
+        Py_XDECREF(one);
+        if (failed) return -1;
+    }
+    return 0;
+}
+
+/* wanted: (frame, accepted, out) where out is one array whose first dimension is the batch's, a tuple of an array (or None) a sample, or
+ * a list that receives bytes */
 static int want_read(want *w, PyObject *given, const cw_store *s, Py_ssize_t n)
 {
     PyObject *out;
@@ -155,6 +185,14 @@ static int want_read(want *w, PyObject *given, const cw_store *s, Py_ssize_t n)
     Py_ssize_t count = w->apart ? n : 1;
     if (w->frame >= s->frames || (w->apart && PyTuple_Size(out) != n)) {
         PyErr_SetString(PyExc_ValueError, "store_read: a frame that is not there, or not an array for each sample");
+        return -1;
+    }
+    if (PyList_Check(out)) {
+        w->list = out;
+        w->bytes = calloc((size_t)n + 1, sizeof *w->bytes);
+        w->sizes = calloc((size_t)n + 1, sizeof *w->sizes);
+        if (w->bytes && w->sizes) return 0;
+        PyErr_NoMemory();
         return -1;
     }
     w->outs = calloc((size_t)count + 1, sizeof *w->outs);
@@ -245,6 +283,8 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
     cw_parallel((q.n + q.group - 1) / q.group, threads, read_group, &q);
     for (u64 i = 0; i < q.n; i++) bad |= q.faults[i].e.reason;
     Py_END_ALLOW_THREADS
+    for (Py_ssize_t k = 0; !bad && k < n_wants; k++)
+        if (q.wants[k].list && list_fill(&q.wants[k], q.n)) goto done;
     if (bad) {
         result = cw_faults_answer(q.faults, q.n);
     } else if (atomic_load(&q.uneven)) {
@@ -254,7 +294,7 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
         result = Py_None;
     }
 done:
-    wants_release(q.wants, n_wants);
+    wants_release(q.wants, n_wants, q.n);
     for (u32 k = 0; k < q.n_columns; k++) PyBuffer_Release(&q.columns[k].out);
     free(q.columns);
     if (rows.obj) PyBuffer_Release(&rows);

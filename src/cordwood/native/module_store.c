@@ -17,22 +17,25 @@ static void store_free(cw_store *s)
     for (u64 i = 0; s->shard && i < s->shards; i++)
         if (s->shard[i].base) munmap((void *)(uintptr_t)s->shard[i].base, s->shard[i].size);
     free(s->first);
+    free(s->usual);
     free(s->shard);
     free(s);
 }
 
 static void store_capsule_free(PyObject *capsule) { store_free(PyCapsule_GetPointer(capsule, STORE)); }
 
-/* store_new(firsts, row_size, frames, states) -> handle; firsts: u64 of every shard and at last the number of samples */
+/* store_new(firsts, row_size, frames, usual states) -> handle; firsts: u64 of every shard and at last the number of samples */
 PyObject *cw_py_store_new(PyObject *self, PyObject *args)
 {
     (void)self;
     Py_buffer firsts;
-    unsigned row_size, frames, states;
-    if (!PyArg_ParseTuple(args, "y*III", &firsts, &row_size, &frames, &states)) return NULL;
+    unsigned row_size, frames;
+    const char *usual;
+    Py_ssize_t states;
+    if (!PyArg_ParseTuple(args, "y*IIy#", &firsts, &row_size, &frames, &usual, &states)) return NULL;
     u64 n = (u64)firsts.len / 8;
     PyObject *capsule = NULL;
-    int good = n >= 1 && firsts.len % 8 == 0 && frames < 1u << 20 && states < 1u << 20 && row_size >= 12 * frames + 12 + states && row_size < 1u << 30;
+    int good = n >= 1 && firsts.len % 8 == 0 && frames < 1u << 20 && states < 1 << 20 && row_size >= 12 * frames + 12 + (u32)states && row_size < 1u << 30;
     const u8 *from = firsts.buf;
     for (u64 i = 1; good && i < n; i++) good = cw_load64(from + 8 * i) >= cw_load64(from + 8 * (i - 1)) && !(cw_load64(from + 8 * i) >> 62);
     cw_store *s = good ? calloc(1, sizeof *s) : NULL;
@@ -42,10 +45,12 @@ PyObject *cw_py_store_new(PyObject *self, PyObject *args)
         s->shards = n - 1;
         s->row_size = row_size;
         s->frames = frames;
-        s->states = states;
+        s->states = (u32)states;
+        s->usual = malloc((size_t)states + 1);
         s->first = malloc((size_t)firsts.len);
         s->shard = calloc(n, sizeof *s->shard);
-        if (s->first && s->shard) {
+        if (s->first && s->shard && s->usual) {
+            memcpy(s->usual, usual, (size_t)states);
             memcpy(s->first, from, (size_t)firsts.len);
             capsule = PyCapsule_New(s, STORE, store_capsule_free);
         } else {

@@ -10,6 +10,7 @@ typedef struct {
     u64 *first;         /* [shards + 1]: number of the first sample */
     cw_shard *shard;    /* [shards] */
     u32 row_size, frames, states; /* bytes of a row; frame leaves; bytes of states, in front of the row's checksum */
+    u8 *usual;          /* [states]: those of a sample in which nothing is absent */
 } cw_store;
 
 typedef struct { int wanted; cw_err e; } cw_fault; /* which of the wanted arrays; -1 for the row itself */

@@ -185,9 +185,21 @@ void cw_med_undo8(u8 *const *planes, u32 n, u64 rows, u64 width, u64 stride)
             for (u64 x = 1; x < width; x++) to[x] = zigzag##bits((T)(row[x] - row[x - 1]));                       \
     }
 
+static void apply8_any(const u8 *codes, u64 width, u64 stride, u64 rows, u8 *restrict to) { APPLY_ROWS(8, u8) }
+#if defined(__x86_64__)
+AVX2 static void apply8_avx2(const u8 *codes, u64 width, u64 stride, u64 rows, u8 *restrict to) { APPLY_ROWS(8, u8) }
+#endif
+
 void cw_med_apply8(const u8 *codes, u64 width, u64 stride, u64 rows, u8 *restrict to)
 {
-    if (width) APPLY_ROWS(8, u8)
+    if (!width) return;
+#if defined(__x86_64__)
+    if (cw_fast_cpu()) {
+        apply8_avx2(codes, width, stride, rows, to);
+        return;
+    }
+#endif
+    apply8_any(codes, width, stride, rows, to);
 }
 
 void cw_med_apply16(const u16 *codes, u64 width, u64 rows, u16 *restrict to)

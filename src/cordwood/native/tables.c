@@ -138,15 +138,14 @@ static void normalize(u16 *f, const u32 *counts, unsigned log)
 static void huffman_lengths(u16 *length, const u32 *counts)
 {
     int order[256], n = 0;
-    for (int i = 0; i < 256; i++)
-        if (counts[i]) order[n++] = i;
     memset(length, 0, 256 * sizeof *length);
-    if (n == 1) return;
-    for (int i = 1; i < n; i++) { /* insertion sort, rising, stable: at most 256, mostly sorted already */
-        int s = order[i], j = i;
-        for (; j > 0 && counts[order[j - 1]] > counts[s]; j--) order[j] = order[j - 1];
+    for (int s = 255; s >= 0; s--) { /* insertion sort by count, then symbol. From above: small residuals are the frequent ones, so it is mostly sorted */
+        if (!counts[s]) continue;
+        int j = n++;
+        for (; j > 0 && counts[order[j - 1]] >= counts[s]; j--) order[j] = order[j - 1];
         order[j] = s;
     }
+    if (n == 1) return;
     u64 weight[512];
     int parent[512], depth[512];
     for (int i = 0; i < n; i++) weight[i] = counts[order[i]];

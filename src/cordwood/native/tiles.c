@@ -2,6 +2,9 @@
 #include "tiles.h"
 
 #include <stdlib.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned th, unsigned tw)
 {
@@ -14,7 +17,10 @@ void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned
                 u64 h = CW_MIN((u64)1 << th, p->rows - y), w = CW_MIN((u64)1 << tw, p->cols - x);
                 const u8 *from = p->data + y * p->stride + x;
                 t->start[tile++] = (u32)(to - t->symbols);
-                for (u64 k = 0; k < h; k++, to += w, from += p->stride) memcpy(to, from, w);
+                if (w == 16) /* the usual width, known to the compiler: no call for sixteen bytes */
+                    for (u64 k = 0; k < h; k++, to += 16, from += p->stride) memcpy(to, from, 16);
+                else
+                    for (u64 k = 0; k < h; k++, to += w, from += p->stride) memcpy(to, from, w);
             }
     }
     t->start[tile] = (u32)(to - t->symbols);
@@ -64,23 +70,74 @@ static void costs_from_counts(cw_cost_row *costs, u32 (*counts)[256], int n)
         unsigned down = 0; /* keeps 16 * total + 256 within 32 bits */
         while ((total >> down) >= (u64)1 << 27) down++;
         u32 whole = cw_log2_16((u32)(16 * (total >> down) + 256));
-        for (int s = 0; s < 256; s++) costs[s][k] = (u16)CW_MIN(whole - cw_log2_16(16 * (counts[k][s] >> down) + 1), 15u * 16);
+        for (int s = 0; s < 256; s++) {
+            u32 count = counts[k][s] >> down, part = count ? cw_log2_16(16 * count + 1) : 0; /* most are 0, and so is their logarithm */
+            costs[s][k] = (u16)CW_MIN(whole - part, 15u * 16);
+        }
     }
 }
 
 void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int n, u64 every)
 {
-    u32 second[CW_OWN_TABLES][256]; /* two of each, so that equal neighbours do not wait for each other */
-    memset(counts, 0, (size_t)n * sizeof *counts);
-    memset(second, 0, (size_t)n * sizeof *second);
+    u32 bank[4][CW_OWN_TABLES][256]; /* four of each, so that equal neighbours do not wait for each other */
+    for (int b = 0; b < 4; b++) memset(bank[b], 0, (size_t)n * sizeof *bank[b]);
     for (u64 tile = 0; tile < t->tiles; tile += every) {
-        u32 *even = counts[t->map[tile]], *odd = second[t->map[tile]];
+        unsigned k = t->map[tile];
+        u32 *c0 = bank[0][k], *c1 = bank[1][k], *c2 = bank[2][k], *c3 = bank[3][k];
         u64 i = t->start[tile], end = t->start[tile + 1];
-        for (; i + 2 <= end; i += 2) even[t->symbols[i]]++, odd[t->symbols[i + 1]]++;
-        if (i < end) even[t->symbols[i]]++;
+        for (; i + 8 <= end; i += 8) {
+            u64 eight = cw_load64(t->symbols + i);
+            c0[eight & 255]++, c1[eight >> 8 & 255]++, c2[eight >> 16 & 255]++, c3[eight >> 24 & 255]++;
+            c0[eight >> 32 & 255]++, c1[eight >> 40 & 255]++, c2[eight >> 48 & 255]++, c3[eight >> 56]++;
+        }
+        for (; i < end; i++) c0[t->symbols[i]]++;
     }
     for (int k = 0; k < n; k++)
-        for (int s = 0; s < 256; s++) counts[k][s] += second[k][s];
+        for (int s = 0; s < 256; s++) counts[k][s] = bank[0][k][s] + bank[1][k][s] + bank[2][k][s] + bank[3][k][s];
+}
+
+static u64 weigh_any(const u8 *symbols, u64 n, const u8 *weight)
+{
+    u64 sum = 0, i = 0;
+    for (; i + 8 <= n; i += 8) { /* symbols come eight at a time: half as many loads */
+        u64 eight = cw_load64(symbols + i);
+        u32 some = 0;
+        for (int b = 0; b < 64; b += 8) some += weight[eight >> b & 255];
+        sum += some;
+    }
+    for (; i < n; i++) sum += weight[symbols[i]];
+    return sum;
+}
+
+#if defined(__x86_64__)
+/* A shuffle looks up sixteen weights. Symbols of other sixteens have bit 7 set by then, which makes their look-up 0. Most symbols are
+ * small: the upper twelve sixteens are asked only where one is there. */
+__attribute__((target("avx2"))) static u64 weigh_avx2(const u8 *symbols, u64 n, const u8 *weight)
+{
+    __m256i sums = _mm256_setzero_si256(), high = _mm256_set1_epi8((char)0xc0);
+    u64 i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(symbols + i)), w = _mm256_setzero_si256();
+        int sixteens = _mm256_testz_si256(v, high) ? 4 : 16;
+        for (int k = 0; k < sixteens; k++) {
+            __m256i sixteen = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(weight + 16 * k)));
+            __m256i at = _mm256_adds_epu8(_mm256_sub_epi8(v, _mm256_set1_epi8((char)(16 * k))), _mm256_set1_epi8(0x70));
+            w = _mm256_or_si256(w, _mm256_shuffle_epi8(sixteen, at));
+        }
+        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(w, _mm256_setzero_si256()));
+    }
+    u64 sum[4];
+    memcpy(sum, &sums, sizeof sum);
+    return sum[0] + sum[1] + sum[2] + sum[3] + weigh_any(symbols + i, n - i, weight);
+}
+#endif
+
+static u64 weigh(const u8 *symbols, u64 n, const u8 *weight)
+{
+#if defined(__x86_64__)
+    if (cw_fast_cpu()) return weigh_avx2(symbols, n, weight);
+#endif
+    return weigh_any(symbols, n, weight);
 }
 
 /* First guess: tiles in order of how much they hold (the sum of the symbols' bit lengths), cut into equal parts. */
@@ -90,16 +147,8 @@ static void guess(cw_tiled *t, int tables)
     for (u32 s = 0; s < 256; s++) weight[s] = (u8)(cw_log2_16(s + 1) / 4);
     u32 bins[256] = {0}, part[256];
     for (u64 tile = 0; tile < t->tiles; tile++) {
-        u64 sum = 0, n = t->start[tile + 1] - t->start[tile];
-        u64 i = t->start[tile], end = t->start[tile + 1];
-        for (; i + 8 <= end; i += 8) { /* symbols come eight at a time: half as many loads */
-            u64 eight = cw_load64(t->symbols + i);
-            u32 some = 0;
-            for (int b = 0; b < 64; b += 8) some += weight[eight >> b & 255];
-            sum += some;
-        }
-        for (; i < end; i++) sum += weight[t->symbols[i]];
-        u64 level = n ? sum * 8 / n : 0;
+        u64 n = t->start[tile + 1] - t->start[tile];
+        u64 level = n ? weigh(t->symbols + t->start[tile], n, weight) * 8 / n : 0;
         t->map[tile] = (u8)CW_MIN(level, (u64)255);
         bins[t->map[tile]]++;
     }

@@ -163,7 +163,7 @@ int cw_values_codes(const cw_encoding *c, u64 first, u64 n, u64 step, u8 *codes,
     } else {
         const cw_palette *p = &f->palette;
         if (p->palettes == 1) return palette_run(c, from, n, step, 0, p->bits, codes, e);
-        if (step % ((u64)p->palettes * p->inner) == 0)
+        if (step > 1 && step % ((u64)p->palettes * p->inner) == 0)
             return palette_run(c, from, n, step, (u32)(first / p->inner % p->palettes), p->bits, codes, e);
         for (u64 i = 0; i < n;) {
             u64 at = first + i * step, stretch = CW_MIN((p->inner - at % p->inner + step - 1) / step, n - i);

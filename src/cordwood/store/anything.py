@@ -40,7 +40,11 @@ DEEPEST: Final = 64  # so many containers may lie around a value
     _TENSOR,
     _NDARRAY,
     _SCALAR,
-) = range(16)
+    _INTS,
+    _FLOATS,
+) = range(18)
+_WORTH_PACKING = 4  # items of a list: from here on numbers of one type lie side by side
+_WIDTHS = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 _LARGEST_DIMENSION, _LARGEST_ARRAY, _MOST_DIMENSIONS = 1 << 48, 1 << 56, 64
 
 
@@ -108,10 +112,33 @@ def _write_bytes(value: bytes, out: bytearray, depth: int, name: str) -> None:
 
 
 def _write_list(value: list[Any] | tuple[Any, ...], out: bytearray, depth: int, name: str) -> None:
+    if type(value) is list and len(value) >= _WORTH_PACKING and _write_numbers(value, out):
+        return
     out.append(_LIST if type(value) is list else _TUPLE)
     _write_varint(len(value), out)
     for item in value:
         _write(item, out, depth + 1, name)
+
+
+def _write_numbers(value: list[Any], out: bytearray) -> bool:
+    """A list of nothing but integers of 64 bits, or of floats: one look at the whole, not one at each."""
+    kinds = set(map(type, value))
+    if kinds == {float}:
+        out.append(_FLOATS)
+        _write_varint(len(value), out)
+        out += struct.pack(f"<{len(value)}d", *value)
+        return True
+    if kinds != {int}:
+        return False
+    bits = max(max(value).bit_length(), (~min(value)).bit_length()) + 1
+    width = next((width for width in _WIDTHS if bits <= 8 * width), None)
+    if width is None:
+        return False
+    out.append(_INTS)
+    out.append(width)
+    _write_varint(len(value), out)
+    out += np.array(value, _WIDTHS[width]).tobytes()
+    return True
 
 
 def _write_dict(value: dict[Any, Any], out: bytearray, depth: int, name: str) -> None:
@@ -250,6 +277,17 @@ class _Reader:
             made[key] = self.value(depth + 1)
         return made
 
+    def numbers(self, dtype: str) -> list[Any]:
+        count = self.varint()
+        found: list[Any] = np.frombuffer(self.take(count * np.dtype(dtype).itemsize), dtype).tolist()
+        return found
+
+    def integers(self) -> list[Any]:
+        width = self.byte()
+        if width not in _WIDTHS:
+            raise FormatError(f"a list in a value of varying type has integers of {width} bytes")
+        return self.numbers(_WIDTHS[width])
+
     def named(self, depth: int) -> Any:
         name = self.text()
         fields = tuple(self.text() for _ in range(self.count()))
@@ -299,4 +337,6 @@ _READERS: Final[tuple[Callable[[_Reader, int], Any], ...]] = (
     lambda reader, depth: reader.array(_TENSOR),
     lambda reader, depth: reader.array(_NDARRAY),
     lambda reader, depth: reader.array(_SCALAR),
+    lambda reader, depth: reader.integers(),
+    lambda reader, depth: reader.numbers("<f8"),
 )

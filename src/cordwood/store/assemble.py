@@ -48,7 +48,7 @@ class Assembler:
     def samples(self, numbers: Numbers) -> list[Any]:
         """Some samples, each with memory of its own."""
         found = self.reader.read(numbers, self.frames, self.columns, together=False)
-        values = [self._values(leaf, found) for leaf in self.leaves]
+        values = [self._values(numbers, leaf, found) for leaf in self.leaves]
         each = zip(*values, strict=True) if values else iter([()] * len(numbers))
         build = self.rebuilder.build
         if found.even:
@@ -62,7 +62,7 @@ class Assembler:
             raise UsageError("a batch of no samples has no shape: ask for at least one")
         found = self.reader.read(numbers, self.frames, self.columns, together=True)
         states = None if found.even else self._states(numbers, found.rows)
-        values = [self._collated(leaf, found, states) for leaf in self.leaves]
+        values = [self._collated(numbers, leaf, found, states) for leaf in self.leaves]
         return self.rebuilder.build(values, None if states is None else _joined(states))
 
     def _states(self, numbers: Numbers, rows: Rows) -> npt.NDArray[np.uint8]:
@@ -70,43 +70,51 @@ class Assembler:
         sound = self.reader.layout.sound(rows, _WITHIN)
         if not sound.all():
             number = int(numbers[int(np.flatnonzero(~sound)[0])])
-            path, row = self.reader.shard_of(number)
-            raise FormatError(f"{path}: sample {number} (row {row} of the shard): its row tells of what cannot be")
+            raise FormatError(f"{self.reader.where(number)}: its row tells of what cannot be")
         return unpack_states(rows["states"], self._places)
 
     # ---- one leaf of all samples -----------------------------------------------------------------------------------
 
-    def _values(self, leaf: Leaf, found: Fetched) -> Sequence[Any]:
+    def _values(self, numbers: Numbers, leaf: Leaf, found: Fetched) -> Sequence[Any]:
         """A leaf's value in each sample; of no meaning where the leaf is not present."""
         at = self._position[leaf.number]
         if leaf.column >= 0:
             return _column_values(leaf, found.columns[at])
-        return [None if array is None else self._value(leaf, array) for array in found.arrays[at]]
+        arrays = found.arrays[at]
+        if leaf.node.kind == "tensor" and leaf.store_as is None:
+            return arrays  # type: ignore[return-value] # a list: they were not asked for together
+        return [None if array is None else self._value(numbers, i, leaf, array) for i, array in enumerate(arrays)]
 
-    def _value(self, leaf: Leaf, array: torch.Tensor) -> Any:
-        if leaf.node.kind == "tensor":
-            return array if leaf.store_as is None else array.to(known(leaf.node.dtype))
-        carrier = CARRIERS.get(array.dtype)
-        return restore(leaf, array.numpy() if carrier is None else array.view(carrier).numpy(), self.types)
+    def _value(self, numbers: Numbers, position: int, leaf: Leaf, array: torch.Tensor | bytes) -> Any:
+        try:
+            if isinstance(array, bytes):
+                return restore(leaf, array, self.types)
+            if leaf.node.kind == "tensor":
+                return array.to(known(leaf.node.dtype))
+            carrier = CARRIERS.get(array.dtype)
+            return restore(leaf, array.numpy() if carrier is None else array.view(carrier).numpy(), self.types)
+        except FormatError as error:
+            where = self.reader.where(int(numbers[position]), leaf)
+            raise FormatError(f"{where}: {error}", error.reason) from None
 
-    def _collated(self, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
+    def _collated(self, numbers: Numbers, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
         """A leaf of all samples for a batch."""
         if states is not None and leaf.state >= 0:
             here = states[:, leaf.state] == PRESENT
             if not here.all():
-                values = self._values(leaf, found)
+                values = self._values(numbers, leaf, found)
                 return [value if there else None for value, there in zip(values, here.tolist(), strict=True)]
         if leaf.column >= 0:
             return _column_batch(leaf, found.columns[self._position[leaf.number]])
         if leaf.node.kind not in ARRAYS:
-            return self._values(leaf, found)
+            return self._values(numbers, leaf, found)
         arrays = found.arrays[self._position[leaf.number]]
         if leaf.store_as is None:
             return arrays
         dtype = known(leaf.node.dtype)
         if isinstance(arrays, torch.Tensor):
             return arrays.to(dtype)
-        return [None if array is None else array.to(dtype) for array in arrays]
+        return [array.to(dtype) if isinstance(array, torch.Tensor) else None for array in arrays]
 
 
 def _column_values(leaf: Leaf, column: npt.NDArray[np.generic]) -> Sequence[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch.utils.data
 
 from cordwood.codecs.frame import physical_memory
 from cordwood.errors import FormatError
@@ -27,10 +28,10 @@ Bytes = npt.NDArray[np.uint8]
 _WORTH_KEEPING = 64 << 10  # what is smaller, malloc itself keeps for reuse
 _HUGE = 4 << 20
 _MOST_OF_A_SIZE = 512
+_MOST, _MOST_IN_A_WORKER = 1 << 30, 64 << 20
 _REASON_LIMIT = 26
 
 _idle: dict[int, deque[Bytes]] = {}
-_idle_bytes = 0
 
 
 def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDArray[Any]:
@@ -48,24 +49,23 @@ def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDAr
     return lent
 
 
-def check_memory(nbytes: int, where: str) -> None:
+def check_memory(shape: tuple[int, ...], itemsize: int, where: str) -> None:
     """Refuse what cannot be meant before anything is asked of the system."""
-    if nbytes > physical_memory():
+    nbytes = math.prod(shape) * itemsize
+    extent = math.prod(max(n, 1) for n in shape) * itemsize  # NumPy minds it even where another dimension is 0
+    if nbytes > physical_memory() or extent >> 63:
         raise FormatError(
-            f"{where} would take {nbytes} bytes, but this machine has {physical_memory()}: the store is damaged, or "
-            "made for a larger machine; ask for fewer samples at once",
+            f"{where}: an array of shape {shape}, {nbytes} bytes, is more than this machine holds ({physical_memory()}): "
+            "the store is damaged, or made for a larger machine; ask for fewer samples at once",
             _REASON_LIMIT,
         )
 
 
 def _block(nbytes: int) -> Bytes:
-    global _idle_bytes
     try:
-        block = _idle[nbytes].pop()
+        return _idle[nbytes].pop()
     except (KeyError, IndexError):
         return _fresh(nbytes)
-    _idle_bytes -= nbytes
-    return block
 
 
 def _fresh(nbytes: int) -> Bytes:
@@ -79,17 +79,21 @@ def _fresh(nbytes: int) -> Bytes:
 
 def _take_back(block: Bytes) -> None:
     """Runs wherever the last reference ends, maybe in the middle of `_block`: no locks, only steps that are atomic."""
-    global _idle_bytes
-    if _idle_bytes + block.nbytes > _most_idle():
+    if sum(size * len(blocks) for size, blocks in list(_idle.items())) + block.nbytes > _most_idle():
         _idle.clear()  # sizes that are no longer asked for must not keep out those that are
-        _idle_bytes = 0
         if block.nbytes > _most_idle():
             return
     kept = _idle.setdefault(block.nbytes, deque())
     if len(kept) < _MOST_OF_A_SIZE:
         kept.append(block)
-        _idle_bytes += block.nbytes
 
 
 def _most_idle() -> int:
-    return min(1 << 30, physical_memory() // 16)
+    # Workers of a DataLoader are many, and hand their tensors on through memory of another kind.
+    worker = torch.utils.data.get_worker_info() is not None
+    return min(_MOST_IN_A_WORKER if worker else _MOST, physical_memory() // 16)
+
+
+def release() -> None:
+    """Give all idle memory back to the system."""
+    _idle.clear()

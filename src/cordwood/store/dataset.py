@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cordwood.store.inspection import StoreInspection
     from cordwood.store.schema import Leaf, Schema
 
-_AT_ONCE = 1 << 20  # rows read together when a whole column is asked for
+_AT_ONCE = 1 << 14  # rows read together when a whole column is asked for; each may be in a shard of its own
 
 
 class Dataset(TorchDataset[Any]):

@@ -47,9 +47,7 @@ def infer(samples: Iterable[Any], fields: Mapping[str, Field] | None = None) -> 
     varying = frozenset(name for name, field in given.items() if field.varies)
     root: Node | None = None
     for sample in samples:
-        if sample is None:
-            raise UsageError("a sample is None: a store keeps tensors, numbers, texts, and nestings of these")
-        seen = _observe(sample, "", 0, varying)
+        seen = observe(sample, varying)
         root = seen if root is None else _join(root, seen)
     if root is None:
         raise UsageError("a schema is made from samples, and there are none")
@@ -58,6 +56,13 @@ def infer(samples: Iterable[Any], fields: Mapping[str, Field] | None = None) -> 
     plain = Schema(root)
     _check_fields(plain, given)
     return Schema(root, {name: field.store_as for name, field in given.items() if field.store_as is not None})
+
+
+def observe(sample: Any, varying: frozenset[str]) -> Node:
+    """The structure of one sample, in which the fields of these names may be anything."""
+    if sample is None:
+        raise UsageError("a sample is None: a store keeps tensors, numbers, texts, and nestings of these")
+    return _observe(sample, "", 0, varying)
 
 
 def _observe(value: Any, name: str, depth: int, varying: frozenset[str]) -> Node:

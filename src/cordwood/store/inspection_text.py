@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cordwood.store.inspection import FieldRow, StoreInspection
 from cordwood.store.schema import described
-from cordwood.tensors.sizes import human, printable, shortened
+from cordwood.tensors.sizes import counted, human, printable, shortened
 from cordwood.tensors.texttable import fit, rule, section, table_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def format_store(inspection: StoreInspection, most_rows: int | None, width: int)
 def format_dataset(dataset: "Dataset") -> str:
     """A dataset in some lines: what samples it has, and what they are made of; no shard is read for it."""
     whole = len(dataset.reader)
-    chosen = f"{len(dataset):,} of {_counted(whole, 'sample')}" if len(dataset) != whole else _counted(whole, "sample")
+    chosen = f"{len(dataset):,} of {counted(whole, 'sample')}" if len(dataset) != whole else counted(whole, "sample")
     lines = [f"Dataset: {chosen} of {printable(' + '.join(map(str, dataset.reader.paths)))}"]
     kinds = {leaf.name: described(leaf) for leaf in dataset.schema.leaves}
     names = dataset.names[:_MOST_NAMES]
@@ -60,13 +60,9 @@ def format_dataset(dataset: "Dataset") -> str:
 def headline(inspection: StoreInspection) -> str:
     """The store in a line."""
     return (
-        f"store, {_counted(inspection.samples, 'sample')} in {_counted(inspection.shards, 'shard')}, "
+        f"store, {counted(inspection.samples, 'sample')} in {counted(inspection.shards, 'shard')}, "
         f"{human(inspection.size)}"
     )
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
 
 
 def shape_text(row: FieldRow) -> str:
@@ -137,7 +133,7 @@ def value_cells(row: FieldRow) -> tuple[str, ...]:
         return (printable(row.name), *("-" for _ in VALUE_HEADINGS[2:]), "")
     notes = ["magnitudes"] if values.magnitudes else []
     if values.infinities:
-        notes.append(f"{_counted(values.infinities, 'infinite value')}")
+        notes.append(f"{counted(values.infinities, 'infinite value')}")
     return (
         printable(row.name),
         number(values.smallest),

@@ -36,13 +36,14 @@ class LoadedPlans:
         with self._lock:
             new = [name for name in wanted if (store, name) not in self._tried]
             for name in new:
-                self._tried.add((store, name))
                 try:
                     self._assets.update(planfiles.load(store, name).assets.native)
                 except (FormatError, StorageError):
                     continue  # `explain` says it, if a frame needs this one
             if new:
                 self.handle = _plan_set(self._assets)
+            # At last, so that a process that is forked meanwhile tries again.
+            self._tried.update((store, name) for name in new)
             return self.handle is not used
 
     def explain(self, store: Path, names: Sequence[str], shard: Path, where: str) -> None:

@@ -35,8 +35,9 @@ class WriterLock:
             ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+            with contextlib.suppress(OSError):  # whose lock it is only makes a message better
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
         except OSError as error:
             told = _refusal(error, path, fd)
             os.close(fd)

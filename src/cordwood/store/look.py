@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from cordwood.store.field import Field
-from cordwood.store.infer import infer
-from cordwood.store.node import ARRAYS
+from cordwood.store.infer import infer, observe
+from cordwood.store.node import ARRAYS, Node
 from cordwood.store.prepared import Prepared, Preparer
+from cordwood.store.schema import Schema
 
 LOOK_SAMPLES = 256
 LOOK_BYTES = 16 << 20
@@ -28,7 +29,9 @@ class Look:
         self.samples: list[Any] = []
         self.nbytes = 0
         self._fields = fields
-        self._alone: Preparer | None = None  # for samples of the structure that the last one had
+        self._seen: Node | None = None  # the structure of the last sample
+        self._alone: Preparer | None = None  # for samples of that structure
+        self._classes = {name: len(field.classes) for name, field in fields.items() if field.classes is not None}
         self._varying = {name: field for name, field in fields.items() if field.varies}
 
     def full_with(self, samples: int, nbytes: int) -> bool:
@@ -37,6 +40,13 @@ class Look:
 
     def check(self, sample: Any) -> int:
         """The bytes of a sample's arrays; UsageError if something in it cannot be stored, whatever comes after it."""
+        seen = observe(sample, frozenset(self._varying))
+        if self._alone is None or seen != self._seen:
+            self._alone, self._seen = Preparer(self._schema_of(sample), self._classes), seen
+        prepared = self._alone.prepare(sample)
+        return sum(array.nbytes for array in prepared.arrays if array is not None)
+
+    def _schema_of(self, sample: Any) -> Schema:
         alone = infer([sample], self._varying)
         # Fields that this sample lacks may come with another one, so only those that are there are asked for.
         rounded = {
@@ -44,12 +54,7 @@ class Look:
             for leaf in alone.frames
             if leaf.node.kind in ARRAYS and leaf.name in self._fields and self._fields[leaf.name].store_as
         }
-        if rounded:
-            alone = infer([sample], {**self._varying, **rounded})
-        if self._alone is None or self._alone.schema != alone:
-            self._alone = Preparer(alone)
-        prepared = self._alone.prepare(sample)
-        return sum(array.nbytes for array in prepared.arrays if array is not None)
+        return infer([sample], {**self._varying, **rounded}) if rounded else alone
 
     def take(self, sample: Any, nbytes: int) -> None:
         """Keep a copy of a sample that was found good."""
@@ -59,7 +64,7 @@ class Look:
     def prepare(self, more: list[Any]) -> "tuple[Preparer, list[Prepared]]":
         """The schema of what was kept and of more samples that complete it, and all of these in its terms."""
         samples = [*self.samples, *more]
-        preparer = Preparer(infer(samples, self._fields))
+        preparer = Preparer(infer(samples, self._fields), self._classes)
         return preparer, [preparer.prepare(sample) for sample in samples]
 
 

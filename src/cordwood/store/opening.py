@@ -10,6 +10,7 @@ from cordwood.errors import UsageError
 from cordwood.store.choice import positions
 from cordwood.store.dataset import Dataset
 from cordwood.store.manifest import NAME
+from cordwood.store.options import checked_threads
 from cordwood.store.reader import Reader
 
 
@@ -26,8 +27,10 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     without them a fresh class is made, since nothing that a file names is ever imported. ``threads`` decode a batch
     (default: all cores of this process, and one in a worker of a ``DataLoader``).
     """
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads is {threads}, but is at least 1; None means all cores of this process")
+    if threads is not None:
+        threads = checked_threads(threads)
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"open takes the path of a store, not a {type(path).__name__}")
     _check_there(Path(path))
     return Dataset(Reader([path], threads=threads), types=tuple(types))
 

@@ -30,6 +30,8 @@ def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[s
         raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}")
     if shard_bytes is not None and (type(shard_bytes) is not int or not 1 <= shard_bytes < 1 << 48):
         raise UsageError(f"shard_bytes is {shard_bytes!r}, but is a number of bytes; 64 << 20 is usual")
+    if fields is not None and not isinstance(fields, Mapping):
+        raise UsageError(f"fields is a {type(fields).__name__}, but maps names to cw.Field(...)")
     given = dict(fields or {})
     for name, field in given.items():
         if not isinstance(name, str) or not isinstance(field, Field):

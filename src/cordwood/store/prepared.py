@@ -1,12 +1,16 @@
 """A sample in the terms of its schema, ready to be copied to the encoder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cordwood.codecs.dtypes import Array
-from cordwood.store.flatten import Flattener
+from cordwood.errors import UsageError
+from cordwood.store.flatten import Flat, Flattener
+from cordwood.store.layout import Layout
 from cordwood.store.rounding import store_as
-from cordwood.store.schema import Schema
+from cordwood.store.schema import Leaf, Schema
 
 
 class Prepared(NamedTuple):
@@ -21,14 +25,19 @@ class Prepared(NamedTuple):
 class Preparer:
     """Makes samples fit a schema, or says why they do not."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, classes: Mapping[str, int] | None = None) -> None:
+        """`classes` tells for fields of labels how many there are."""
         self.schema = schema
         self._flatten = Flattener(schema)
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
+        self._labels = [(leaf, classes[leaf.name]) for leaf in schema.leaves if classes and leaf.name in classes]
+        self._layout = Layout(schema)
 
     def prepare(self, sample: Any) -> Prepared:
         """UsageError names the field, what was expected and what came."""
         flat = self._flatten(sample)
+        for leaf, count in self._labels:
+            self._check_label(leaf, count, flat)
         if not self._lossy:
             return Prepared(flat.arrays, flat.columns, flat.states, ())
         arrays = list(flat.arrays)
@@ -39,3 +48,17 @@ class Preparer:
                 arrays[leaf.frame], error = store_as(given, leaf)
             errors.append(error)
         return Prepared(arrays, flat.columns, flat.states, tuple(errors))
+
+    def _check_label(self, leaf: Leaf, count: int, flat: Flat) -> None:
+        if leaf.column >= 0:  # zero where there is none, which is a label
+            dtype = self._layout.column_dtypes[leaf.column]
+            found = np.frombuffer(flat.columns[self._layout.column_slices[leaf.column]], dtype)
+        else:
+            array = flat.arrays[leaf.frame]
+            found = np.zeros(0) if array is None else array.reshape(-1)
+        wrong = found[(found < 0) | (found >= count)]
+        if len(wrong):
+            raise UsageError(
+                f"field {leaf.name!r}: the label {wrong[0]} came, but there are {count} classes, 0 to {count - 1}; a "
+                "sample without a label holds None, or lacks the field"
+            )

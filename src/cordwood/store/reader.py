@@ -27,20 +27,20 @@ from cordwood.native import _native
 from cordwood.store import manifest as manifests
 from cordwood.store import shardindex
 from cordwood.store.alike import check_classes, common_schema, length_of, records_of
-from cordwood.store.buffers import check_memory, new_array
+from cordwood.store.buffers import check_memory, new_array, release
 from cordwood.store.faults import OUT_SHAPE, PLAN_MISSING, fault_error
-from cordwood.store.layout import Layout
+from cordwood.store.layout import Layout, pack_states
 from cordwood.store.loadedplans import LoadedPlans
 from cordwood.store.node import ARRAYS
 from cordwood.store.regular import opened
-from cordwood.store.schema import Leaf
+from cordwood.store.schema import NONE, PRESENT, Leaf
 from cordwood.store.shardfile import ShardEnds, read_ends_of, shard_name
 from cordwood.tensors.dtypes import torch_dtype
 
 Numbers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
-# Of one leaf: a tensor of all samples, or one a sample and None where it has none.
-Arrays = torch.Tensor | list[torch.Tensor | None]
+# Of one leaf: a tensor of all samples, or one a sample and None where it has none; texts and their like are bytes.
+Arrays = torch.Tensor | list[torch.Tensor | None] | list[bytes | None]
 
 _MOST_MAPPED = 32768  # shards; the system allows a process about twice as many mappings
 _READERS: "weakref.WeakSet[Reader]" = weakref.WeakSet()
@@ -87,9 +87,9 @@ class Reader:
         self._lock = threading.Lock()
         self._plans = LoadedPlans()
         self._shapes: dict[int, tuple[int, ...]] = {}  # of a frame leaf's last sample
-        # Frame leaves of which two shapes were seen; that texts differ in length is known before.
-        self._ragged = {leaf.frame for leaf in self.schema.frames if leaf.node.kind not in ARRAYS}
+        self._ragged: set[int] = set()  # frame leaves of which two shapes were seen
         _READERS.add(self)
+        weakref.finalize(self, _release_memory).atexit = False
 
     def _place_shards(self) -> npt.NDArray[np.uint64]:
         """The number of every shard's first sample, and at last that of all samples."""
@@ -100,8 +100,8 @@ class Reader:
         return np.concatenate([*firsts, np.array([start], np.uint64)]).astype(np.uint64)
 
     def _new_handle(self) -> Any:
-        layout = self.layout
-        return _native.store_new(self._firsts.tobytes(), layout.row_size, layout.frames, layout.states_size)
+        usual = pack_states(bytes(NONE if place.node.kind == "none" else PRESENT for place in self.schema.places))
+        return _native.store_new(self._firsts.tobytes(), self.layout.row_size, self.layout.frames, usual)
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
@@ -122,7 +122,8 @@ class Reader:
         store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
         return self.paths[store] / shard_name(shard - int(self._shard_starts[store]))
 
-    def _where(self, number: int, leaf: Leaf | None) -> str:
+    def where(self, number: int, leaf: Leaf | None = None) -> str:
+        """A sample, or a field of it, in the words of messages."""
         path, row = self.shard_of(number)
         field = f", field {leaf.name!r}" if leaf is not None else ""
         return f"{path}: sample {number} (row {row} of the shard){field}"
@@ -130,9 +131,10 @@ class Reader:
     def _attach(self, found: Sequence[int]) -> None:
         shards = list(dict.fromkeys(found))
         with self._lock:
-            if self._mapped + len(shards) > _MOST_MAPPED:
-                self._handle = self._new_handle()  # the older one goes when the last call that uses it returns
-                self._mapped = 0
+            if self._mapped and self._mapped + len(shards) > _MOST_MAPPED:
+                # The older handle goes when the last call that uses it returns; the next one tells all that it needs.
+                self._handle, self._mapped = self._new_handle(), 0
+                return
             for shard in shards:
                 self._map(shard)
                 self._mapped += 1
@@ -180,6 +182,7 @@ class Reader:
         """What :meth:`fetch` gives, and columns of the rows, in one native call."""
         memory = np.empty(len(numbers) * self.layout.row_size, np.uint8)
         values = [np.empty(len(numbers), self.layout.column_dtypes[leaf.column]) for leaf in columns]
+        texts = {i for i, leaf in enumerate(frames) if leaf.node.kind not in ARRAYS}
         places = tuple((*self._column_places[leaf.column], out) for leaf, out in zip(columns, values, strict=True))
         for _ in range(2 * len(frames) + 2):
             outs = [self._outs(numbers, leaf, together) for leaf in frames]
@@ -188,10 +191,13 @@ class Reader:
             )
             even, faults = self._read(numbers, memory, places, wanted)
             if not faults:
+                # A bool is true or not, whatever bits say so.
+                values = [found.view(np.uint8) != 0 if found.dtype == np.bool_ else found for found in values]
                 return Fetched(even, memory.view(self.layout.dtype), values, [out[0] for out in outs])
-            self._raise(numbers, frames, [fault for fault in faults if fault[1][1] != OUT_SHAPE])
-            self._ragged.update(frames[which].frame for which, _ in faults)
-        raise FormatError(f"{self._where(int(numbers[0]), None)}: shapes changed while they were read; read again")
+            other = {frames[which].frame for which, fault in faults if fault[1] == OUT_SHAPE and which not in texts}
+            self._raise(numbers, frames, [fault for fault in faults if fault[1][1] != OUT_SHAPE or fault[0] in texts])
+            self._ragged |= other
+        raise FormatError(f"{self.where(int(numbers[0]), None)}: shapes changed while they were read; read again")
 
     def _read(self, numbers: Numbers, memory: Any, columns: Any, wanted: Any) -> tuple[bool, list[tuple[int, Any]]]:
         """One native read, with the shards and plans that it turns out to need: whether all is there, and faults."""
@@ -217,7 +223,7 @@ class Reader:
             raise self._error(int(numbers[fault[0]]), leaves[which] if which >= 0 else None, fault)
 
     def _error(self, number: int, leaf: Leaf | None, fault: Any) -> FormatError:
-        where = self._where(number, leaf)
+        where = self.where(number, leaf)
         if fault[1] == PLAN_MISSING:
             self._plans.explain(*self._plan_places(number), where)
         return fault_error(where, fault)
@@ -238,19 +244,24 @@ class Reader:
 
     def _outs(self, numbers: Numbers, leaf: Leaf, together: bool) -> tuple[Arrays, Any]:
         """Memory for a leaf of some samples: for the caller, and as the native call takes it."""
+        if leaf.node.kind not in ARRAYS:
+            texts: list[bytes | None] = []
+            return texts, texts
         count = len(numbers)
         one_shape = self._one_shape(numbers, leaf)
         shapes = [one_shape] * count if one_shape is not None else self.shapes(numbers, leaf)
         carrier, dtype = self._dtypes[leaf.frame]
         if dtype is None:
             raise UsageError(f"field {leaf.name!r} holds {leaf.stored}, which this version of torch does not have")
-        if together and leaf.node.kind in ARRAYS and (one_shape is not None or _alike(shapes)):
+        if together and (one_shape is not None or _alike(shapes)):
             shape = (count, *(shapes[0] or ()))
-            check_memory(math.prod(shape) * dtype.itemsize, f"field {leaf.name!r} of {count} samples")
+            check_memory(shape, dtype.itemsize, f"field {leaf.name!r} of {count} samples")
             batch = new_array(shape, carrier)
             return _tensor(batch, dtype), batch
-        total = sum(math.prod(shape) for shape in shapes if shape is not None) * dtype.itemsize
-        check_memory(total, f"field {leaf.name!r} of {count} samples")
+        for shape in {shape for shape in shapes if shape is not None}:
+            check_memory(shape, dtype.itemsize, f"field {leaf.name!r}")
+        total = sum(math.prod(shape) for shape in shapes if shape is not None)
+        check_memory((total,), dtype.itemsize, f"field {leaf.name!r} of {count} samples")
         apart = tuple(None if shape is None else new_array(shape, carrier) for shape in shapes)
         return [None if array is None else _tensor(array, dtype) for array in apart], apart
 
@@ -284,10 +295,16 @@ class Reader:
         for position, found in enumerate(answer):
             if found is not None and found[0] != code:
                 raise FormatError(
-                    f"{self._where(int(numbers[position]), leaf)}: the frame holds {BY_CODE[found[0]].name}, but the "
+                    f"{self.where(int(numbers[position]), leaf)}: the frame holds {BY_CODE[found[0]].name}, but the "
                     f"schema says {leaf.stored}"
                 )
         return [None if found is None else found[1] for found in answer]
+
+
+def _release_memory() -> None:
+    """Without a reader nobody takes what is kept for the next batch."""
+    if not _READERS:
+        release()
 
 
 def _renew_locks() -> None:

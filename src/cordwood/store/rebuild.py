@@ -152,14 +152,14 @@ def _named_tuples(types: tuple[type, ...]) -> NamedTuples:
 
 
 def restore(leaf: Leaf, stored: Array | bytes, types: Sequence[type] = ()) -> Any:
-    """The value of a leaf, from the array of its frame or from the bytes of its column.
+    """The value of a leaf, from the array of its frame (or the bytes of it) or from the bytes of its column.
 
     The array is taken over: a tensor or ndarray made of it has its memory. FormatError for bytes that are no value of
     the leaf's kind.
     """
     node = leaf.node
     if isinstance(stored, bytes):
-        return _number(leaf, stored)
+        return _text(leaf, stored, types) if node.kind in BYTE_LEAVES else _number(leaf, stored)
     if node.kind == "tensor":
         return to_tensor(widened(stored, leaf), node.dtype)
     if node.kind not in BYTE_LEAVES:
@@ -169,12 +169,16 @@ def restore(leaf: Leaf, stored: Array | bytes, types: Sequence[type] = ()) -> An
             f"field {leaf.name!r} holds {node.kind}, so its frame is a 1-d uint8 array, not one of {stored.dtype} with "
             f"shape {stored.shape}"
         )
-    if node.kind == "bytes":
-        return stored.tobytes()
+    return _text(leaf, stored.tobytes(), types)
+
+
+def _text(leaf: Leaf, stored: bytes, types: Sequence[type]) -> Any:
+    if leaf.node.kind == "bytes":
+        return stored
     try:
-        if node.kind == "any":
+        if leaf.node.kind == "any":
             return decode(stored, _named_tuples(tuple(types)))
-        return stored.tobytes().decode("utf-8", "surrogatepass")
+        return stored.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         raise FormatError(f"field {leaf.name!r} holds bytes that are no UTF-8 text: {error.reason}") from None
     except FormatError as error:

@@ -25,6 +25,7 @@ from cordwood.store.encoding import Encoded
 from cordwood.store.folder import sync_parent
 from cordwood.store.layout import Layout
 from cordwood.store.manifest import Manifest
+from cordwood.store.options import checked_threads
 from cordwood.store.regular import opened
 from cordwood.store.rowsearch import read_at
 from cordwood.store.shardcheck import ShardFindings
@@ -93,6 +94,9 @@ def salvage(
     target = Path(out)
     if target.exists():
         raise UsageError(f"{target} exists already: salvage makes a new store, name another folder")
+    if Path(path).resolve() in target.resolve().parents:
+        raise UsageError(f"{target} is inside of {path}, which is left as it is: name another folder")
+    threads = checked_threads(threads)
     survey = take_survey(path)
     manifest = survey.manifest
     if manifest is None or manifest.schema is None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from cordwood.errors import CordwoodError
 from cordwood.store.damage import Damage, ranges
+from cordwood.store.options import checked_threads
 from cordwood.store.reader import Reader
 from cordwood.store.shardcheck import ShardChecker, ShardFindings
 from cordwood.store.survey import Survey, take_survey
-from cordwood.tensors.sizes import human, printable
+from cordwood.tensors.sizes import counted, human, printable
 from cordwood.tensors.texttable import section
 
 Progress = Callable[[int, int], None]  # bytes that are done, and all
@@ -57,7 +58,8 @@ class Verification:
         """What `print` shows; `most=None` lists all damage, however long that gets."""
         verdict = "all good" if self.ok else f"{len(self.damages)} damaged piece{'s' * (len(self.damages) != 1)}"
         lines = [
-            f"{printable(self.path)}: store, {self.samples:,} samples in {self.shards:,} shards, {human(self.size)}: "
+            f"{printable(self.path)}: store, {counted(self.samples, 'sample')} in {counted(self.shards, 'shard')}, "
+            f"{human(self.size)}: "
             f"{verdict}"
         ]
         limit = 10**12 if most is None else most
@@ -110,7 +112,7 @@ def verify(
     Every frame is decoded. Damage does not stop it, and is never an exception; a folder that is no store is a
     UsageError. Nothing is written. `progress` is called with the bytes of shards that are done and those there are.
     """
-    return look_through(take_survey(path), progress=progress, threads=threads)
+    return look_through(take_survey(path), progress=progress, threads=checked_threads(threads))
 
 
 def _reader(survey: Survey, threads: int | None) -> Reader | None:

@@ -40,7 +40,7 @@ class Writer:
             w.append({"image": tensor, "label": 3, "meta": {"path": "a.jpg"}})
             w.extend({"image": images, "label": labels})      # a batch: each row is stored by itself
 
-    A sample is any nesting of dicts, lists, tuples and named tuples of tensors, NumPy arrays, sizes, bools, strings,
+    A sample is any nesting of dicts, lists, tuples and named tuples of tensors, NumPy arrays, numbers, bools, strings,
     bytes and None. The first samples (256, or 16 MiB) tell the schema, and the plan of each field is chosen on them.
 
     ``mode``: "create" refuses an existing store; "append" adds to one; "resume" goes on where a writer was stopped, or
@@ -93,7 +93,8 @@ class Writer:
             assert schema is not None  # noqa: S101 - for the type checker: a store with shards has one
             check_same(self._options, found, schema, self.path)
             plans = load_plans(self.path, found, schema)
-            self._preparer = Preparer(schema)
+            classes = {field.name: len(field.classes) for field in found.fields if field.classes is not None}
+            self._preparer = Preparer(schema, classes)
             self._chunk = Chunk(len(plans))
             self._pipeline = Pipeline(self.path, found, schema, plans, folder.committed, folder.shards)
             return
@@ -143,7 +144,7 @@ class Writer:
             w.extend({"image": images, "label": labels})              # a dict or tuple: a batch, cut into its rows
             w.extend(images)                                          # a tensor: its rows
 
-        Rows of a batch are what indexing gives: the row of a tensor of sizes is a tensor of no dimension. A row that
+        Rows of a batch are what indexing gives: the row of a tensor of numbers is a tensor of no dimension. A row that
         is refused is named in the error, and none of the batch is taken; of an iterable that is no list, the samples
         in front of it are.
         """

@@ -29,3 +29,8 @@ def shortened(text: str, width: int) -> str:
         return text
     tail = (width - 3) * 2 // 3
     return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"
+
+
+def counted(number: int, word: str) -> str:
+    """A number of things: ``1 shard``, ``2,000 shards``."""
+    return f"{number:,} {word}{'s' * (number != 1)}"

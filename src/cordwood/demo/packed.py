@@ -1,0 +1,103 @@
+"""The last act: the images as a data set, read as training reads them, in batches of a random order.
+
+One store has them all, with labels and paths beside them. The ways that people know read their files one by one and
+stack them; the store reads and decodes a whole batch by one native call.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from cordwood.demo.kept import Kept, Progress, same_bits
+from cordwood.demo.prepare import Sample
+from cordwood.demo.report import BatchRow
+from cordwood.store import Dataset, Field, Writer
+from cordwood.store import open as open_store
+
+GOAL = "balanced"
+TITLE = f"cw.Writer, a store ({GOAL})"
+BATCH = 64
+TURNS = 8
+
+ReadBatch = Callable[[list[int]], torch.Tensor]
+
+
+def pack(samples: list[Sample], path: Path, progress: Progress) -> Kept:
+    """Write the samples into a store at ``path``; one thread reads it back, as with the other ways."""
+    classes = sorted({sample.source.parent.name for sample in samples})
+    labels = {name: label for label, name in enumerate(classes)}
+    start = perf_counter()
+    with Writer(path, GOAL, fields={"label": Field(classes=classes)}) as writer:
+        for number, sample in enumerate(samples):
+            name = sample.source.parent.name
+            source = f"{name}/{sample.source.name}"
+            writer.append({"image": sample.tensor, "label": labels[name], "source": source})
+            progress(f"writing: {TITLE}", number + 1, len(samples))
+    seconds = perf_counter() - start
+    images = open_store(path, threads=1).select("image")
+
+    def read(number: int) -> torch.Tensor:
+        (image,) = images[number]
+        return image  # type: ignore[no-any-return]
+
+    total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return Kept(TITLE, samples, total, read, seconds)
+
+
+def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress) -> list[BatchRow]:
+    """What a batch costs in each of these ways, by the median of some random ones; the ways take turns.
+
+    Torch has one thread meanwhile, as in a worker of a DataLoader: its own would be of no help to files, and would
+    make them wait where the cores are busy.
+    """
+    readers = [(way.title, way, stacking(way)) for way in files]
+    for threads, words in ((1, "one thread"), (None, "all cores")):
+        readers.append((f"{store.title}, {words}", store, from_store(open_store(path, threads=threads))))
+    rng = np.random.default_rng(0)
+    size = min(BATCH, len(store.samples))
+    seconds: dict[str, list[float]] = {title: [] for title, _, _ in readers}
+    exact = dict.fromkeys(seconds, True)
+    torch_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for turn in range(TURNS):
+            numbers = rng.permutation(len(store.samples))[:size].tolist()
+            wanted = torch.stack([store.samples[number].tensor for number in numbers])
+            for title, _, read in readers:
+                start = perf_counter()
+                batch = read(numbers)
+                seconds[title].append(perf_counter() - start)
+                exact[title] &= same_bits(batch, wanted)
+            progress("reading batches", turn + 1, TURNS)
+    finally:
+        torch.set_num_threads(torch_threads)
+    return [
+        BatchRow(
+            title,
+            None if way.write_seconds is None else way.write_seconds / len(way.samples),
+            median(seconds[title]),
+            size,
+            exact[title],
+        )
+        for title, way, _ in readers
+    ]
+
+
+def from_store(dataset: Dataset) -> ReadBatch:
+    """A batch as the store itself makes it."""
+    images = dataset.select("image")
+
+    def read(numbers: list[int]) -> torch.Tensor:
+        (batch,) = images[numbers]
+        return batch  # type: ignore[no-any-return]
+
+    return read
+
+
+def stacking(way: Kept) -> ReadBatch:
+    """A batch as a DataLoader without workers makes it of files: one after the other, then stacked."""
+    return lambda numbers: torch.stack([way.read(number) for number in numbers])
