@@ -179,10 +179,12 @@ def test_many_threads_never_get_the_same_memory() -> None:
 
 
 def test_what_no_machine_has_is_refused_before_it_is_asked_for() -> None:
-    check_memory(1 << 20, "field 'x'")
-    with pytest.raises(FormatError, match="field 'x' would take 1152921504606846976 bytes") as caught:
-        check_memory(1 << 60, "field 'x'")
+    check_memory((1 << 10, 1 << 8), 4, "field 'x'")
+    with pytest.raises(FormatError, match=r"field 'x': .* takes 1152921504606846976 bytes") as caught:
+        check_memory((1 << 58,), 4, "field 'x'")
     assert caught.value.reason == 26
+    with pytest.raises(FormatError, match="field 'x': an array of shape"):
+        check_memory((0, 1 << 62), 4, "field 'x'")
 
 
 def test_a_reader_gives_its_memory_back(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def check_memory(shape: tuple[int, ...], itemsize: int, where: str) -> None:
     extent = math.prod(max(n, 1) for n in shape) * itemsize  # NumPy minds it even where another dimension is 0
     if nbytes > physical_memory() or extent >> 63:
         raise FormatError(
-            f"{where}: an array of shape {shape}, {nbytes} bytes, is more than this machine holds ({physical_memory()}): "
-            "the store is damaged, or made for a larger machine; ask for fewer samples at once",
+            f"{where}: an array of shape {shape} takes {nbytes} bytes, but this machine has {physical_memory()}: the "
+            "store is damaged, or made for a larger machine; ask for fewer samples at once",
             _REASON_LIMIT,
         )
 
