@@ -7,7 +7,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
-BENCH_SUITES ?= codecs tensors
+BENCH_SUITES ?= codecs tensors store
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -27,8 +27,8 @@ help:
 	@echo "make demo   save views and a small image folder in every way, and show what each costs"
 	@echo "make test   lint, types and tests"
 	@echo "make lint   lint and types alone"
-	@echo "make fuzz   feed damaged frames and tensor files to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
-	@echo "make bench  compare codecs and tensor files with their rivals"
+	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+	@echo "make bench  compare codecs, tensor files and stores with their rivals"
 	@echo "make clean  delete everything that the others made"
 
 demo: $(VENV)/.installed
@@ -57,6 +57,7 @@ fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
 	PYTHONMALLOC=malloc \
 	$(FUZZ_VENV)/bin/python fuzz/fuzz_frames.py --seconds $(FUZZ_SECONDS)
 	$(if $(wildcard fuzz/fuzz_tensors.py),$(BIN)/python fuzz/fuzz_tensors.py --seconds $(FUZZ_SECONDS))
+	$(BIN)/python fuzz/fuzz_store.py --seconds $(FUZZ_SECONDS)
 
 clean:
 	rm -rf $(VENV) $(FUZZ_VENV) build dist src/*.egg-info cordwood-demo .package-cache
