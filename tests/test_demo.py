@@ -1,4 +1,4 @@
-"""The parts of the demo: views, crops, the image folder, the comparison of bits, the tables."""
+"""The parts of the demo: views, crops, the image folder, the comparison of bits, the store, the tables."""
 
 from pathlib import Path
 
@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from cordwood.demo.kept import same_bits
+from cordwood.demo.kept import kept_files, same_bits
+from cordwood.demo.packed import pack, time_batches
 from cordwood.demo.photographs import choose_crop, make_image_folder
 from cordwood.demo.prepare import prepare_batch
-from cordwood.demo.report import Report, Row, ViewRow, format_report
+from cordwood.demo.report import BatchRow, Report, Row, ViewRow, format_report
 from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
+from cordwood.demo.ways import read_pixels, reprepare, write_pixels
+from cordwood.store import open as open_store
 
 
 def no_progress(step: str, done: int, total: int) -> None:
@@ -88,10 +91,46 @@ def test_what_is_shared_is_found_out_by_writing() -> None:
     assert not same_views([torch.zeros(2)], [torch.tensor([0.0, -0.0])])
 
 
+def test_the_store_has_the_images_with_labels_and_sources(tmp_path: Path) -> None:
+    samples = prepare_batch(make_image_folder(tmp_path / "images", 13, progress=no_progress))
+    path = tmp_path / "photographs.cordwood"
+    kept = pack(samples, path, no_progress)
+    assert kept.is_exact()
+    assert kept.write_seconds is not None
+    assert kept.total_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    ds = open_store(path)
+    assert ds.classes == sorted({sample.source.parent.name for sample in samples})
+    for sample, stored in zip(samples, ds, strict=True):
+        assert list(stored) == ["image", "label", "source"]
+        assert ds.classes[stored["label"]] == sample.source.parent.name
+        assert tmp_path / "images" / stored["source"] == sample.source
+
+
+def test_batches_are_compared_with_what_went_in(tmp_path: Path) -> None:
+    samples = prepare_batch(make_image_folder(tmp_path / "images", 12, progress=no_progress))
+    store = pack(samples, tmp_path / "photographs.cordwood", no_progress)
+    again = kept_files("again", samples, [sample.source for sample in samples], reprepare)
+    pixels = [tmp_path / f"{number}.npy" for number in range(12)]
+    for number, path in enumerate(pixels):
+        write_pixels(samples[(number + 1) % 12], path)
+    others = kept_files("others", samples, pixels, read_pixels, write_seconds=6.0)
+    rows = time_batches([again, others], store, tmp_path / "photographs.cordwood", no_progress)
+    assert [(row.title, row.batch, row.exact) for row in rows] == [
+        ("again", 12, True),
+        ("others", 12, False),
+        (f"{store.title}, one thread", 12, True),
+        (f"{store.title}, all cores", 12, True),
+    ]
+    assert (rows[0].write_seconds, rows[1].write_seconds) == (None, 0.5)
+
+
 def test_the_tables_are_aligned() -> None:
     views = [ViewRow("torch.save", 4_001_661, 4_001_732, True, True), ViewRow("ours", 846, 891, True, False)]
     rows = [Row("plain", 1000, 0.0025, True), Row("a much longer way", 62.5, 0.01234, False, note="a | b")]
-    text = format_report(Report(views, rows, "plain", 40, (3, 8, 8), [Path("x/plain")]))
+    batches = [BatchRow("files", None, 0.5, 64, True), BatchRow("a store", 0.0025, 0.016, 64, False)]
+    text = format_report(
+        Report(views, rows, batches, "plain", 40, (3, 8, 8), [Path("x/plain")], Path("x y/s.cordwood"))
+    )
     assert text.splitlines() == [
         "1. A view of 1,000 of 1,000,000 zeros, and two such views that overlap by half; bytes of the files:",
         "",
@@ -111,6 +150,20 @@ def test_the_tables_are_aligned() -> None:
         "",
         "  a much longer way: a | b",
         "",
+        "3. The same images in batches of 64, in random order, without workers; median:",
+        "",
+        "way to keep it  write one  read a batch  images a second  same bits",
+        "-------------------------------------------------------------------",
+        "files                   -      500.0 ms              128        yes",
+        "a store           2.50 ms       16.0 ms            4,000         no",
+        "",
+        "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
+        "  the store is synced to the disk before it counts as written, the files are not",
+        "",
         "Files made, to look at or to delete:",
         "  x/plain",
+        "",
+        "What is in the store, and whether it is whole:",
+        "  cordwood inspect 'x y/s.cordwood'",
+        "  cordwood verify 'x y/s.cordwood'",
     ]
