@@ -1,4 +1,4 @@
-"""What the codecs and the tensor files must reach and aim at, as data; a measurement is judged by its median."""
+"""What codecs, tensor files and stores must reach and aim at, as data; a measurement is judged by its median."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -76,6 +76,26 @@ GOALS = (
     Goal("trim-reads", "the same: bytes read from the disk, of the bytes kept", "at most", 2),
     Goal("trim-memory", "the same: memory, of 1.1x the largest kept storage and 4 MB", "at most", 1),
     Goal("memory", "saving and trimming: memory, of what is allowed, worst case", "at most", 1),
+    Goal("store-size-ffcv", "a store of photographs, `balanced`: bytes, of FFCV's uncompressed ones", "at most", 0.28),
+    Goal("store-size-pt", "the same: how many times smaller than one .pt a sample", "at least", 12, 15),
+    Goal("store-batch-ffcv", "64 random photographs, `balanced`, to float32: speed, of FFCV's", "at least", 0.9, 2),
+    Goal("store-single-raw", "one photograph, `raw`: time, of torch.load's of a .pt", "at most", 1, 0.5),
+    Goal("store-single-balanced", "one photograph, `balanced`: time, of torch.load's of a .pt", "at most", 1.5, 0.5),
+    Goal("store-images-files", "256 random 3 KiB images, `raw` and `fast`: speed, of one file each", "at least", 10),
+    Goal("store-images-lmdb", "the same: speed, of LMDB's", "at least", 2),
+    Goal("store-images-tensordict", "the same: speed, of TensorDict's memory map", "at least", 2),
+    Goal("store-images-litdata", "the same: speed, of LitData's", "at least", 2),
+    Goal(
+        "store-tokens-files", "256 random rows of 512 tokens, the same goals: speed, of one file each", "at least", 10
+    ),
+    Goal("store-tokens-lmdb", "the same: speed, of LMDB's", "at least", 2),
+    Goal("store-tokens-tensordict", "the same: speed, of TensorDict's memory map", "at least", 2),
+    Goal("store-tokens-litdata", "the same: speed, of LitData's", "at least", 2),
+    Goal("store-write-litdata", "packing photographs, `balanced`: speed, of LitData's", "at least", 3),
+    Goal("store-write-ffcv", "packing photographs, `balanced`: speed, of FFCV's", "at least", 1, 3),
+    Goal("store-memory", "reading a million random samples: growth of memory, of 4 MiB", "at most", 1),
+    Goal("store-open-time", "opening a hundred million samples: time, of 50 ms", "at most", 1),
+    Goal("store-open-memory", "opening a hundred million samples: memory, of 8 MiB", "at most", 1),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

@@ -12,7 +12,7 @@ from benchmarks.goals import BY_KEY, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Cell, Kind, Table
 
-TITLES = {"codecs": "Codecs", "tensors": "Tensor files"}  # in the order of the page
+TITLES = {"codecs": "Codecs", "tensors": "Tensor files", "store": "Stores"}  # in the order of the page
 
 IN_TURNS = """\
 * **Ratios, taken in turns.** Contenders run A B C A B C ...; a ratio is taken inside each round, and the median over
@@ -51,6 +51,19 @@ METHODS = {
 * **Memory** is that of a process that does nothing else: the object is made, a small one is saved in the same way, the
   peak is reset, and what the process then holds at most beyond what it held before is what counts.
 * **Threads.** Everybody uses as many as by default.
+{VERDICTS}""",
+    "store": f"""\
+{IN_TURNS}
+* **Equality first.** Before anything is timed, a whole pass of every reader is compared with the source: bit for bit,
+  but for FFCV, which normalises with another rounding (at most a millionth is let pass). Every sample must come.
+* **A turn** is a pass over all samples in random order, batch after batch, from the page cache; batches are let go one
+  after the other, as in a training loop. For FFCV, which has much to do at the beginning of one, a pass is longer.
+* **Rivals at their best.** All ways of a rival's row are timed, and in each round the fastest counts: with and without
+  worker processes, and FFCV with its own normalisation, which writes into memory used again and again.
+* **Two cores.** Two threads or two worker processes for everybody. Workers are started once and kept.
+* **Packing** is from samples in memory to an empty folder. Before every pass, off the clock, the disk is told to write
+  everything back.
+* **Memory** is that of a process that does nothing else, as it tells itself.
 {VERDICTS}""",
 }
 

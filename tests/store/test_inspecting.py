@@ -96,9 +96,9 @@ def test_classes_are_counted(store: Path) -> None:
     assert rows_by_name(inspect_store(store))["label"].classes == [("cat", 8), ("dog", 8), ("bird", 8)]
 
 
-def test_labels_without_a_name_are_no_class(tmp_path: Path) -> None:
+def test_samples_without_a_label_are_of_no_class(tmp_path: Path) -> None:
     with cw.Writer(tmp_path / "x", fields={"label": cw.Field(classes=["a", "b"])}) as writer:
-        for label in (0, 1, 1, 7, -1):
+        for label in (0, 1, 1, None, None):
             writer.append({"label": label})
     assert rows_by_name(inspect_store(tmp_path / "x"))["label"].classes == [("a", 1), ("b", 2)]
 

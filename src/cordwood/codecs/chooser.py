@@ -30,6 +30,7 @@ from cordwood.native import _native
 
 _DICTIONARY_ROOM = 16384
 _LOOK = 8192  # values
+_WORTH_A_TABLE = 16384  # bytes
 
 
 def plan(
@@ -90,8 +91,11 @@ def _choose(samples: Sequence[Array], dtype: DType, goal: str, own: bool) -> Pla
     if value and goal == "fast":
         consider((Raw(),))
     if goal == "fast":
-        if value:  # most codes stay as they are, but what a table alone makes a fifth smaller is worth the look-ups
-            consider((*value, *apart, Entropy("huffman", max_tables=1, saving=0.2)), palette_assets)
+        # Most codes stay as they are, but what a table alone makes a fifth smaller is worth the look-ups. A small array
+        # brings a table that has to be built first: it must gain more.
+        if value:
+            saving = 0.2 if min(array.nbytes for array in samples) >= _WORTH_A_TABLE else 0.75
+            consider((*value, *apart, Entropy("huffman", max_tables=1, saving=saving)), palette_assets)
         consider((Lz4(),))
         if dtype.itemsize > 1:
             consider((Planes(), Lz4()))

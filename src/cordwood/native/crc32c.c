@@ -1,5 +1,5 @@
 /* CRC-32C. With the crc32 instruction (SSE4.2, ARMv8) three lanes run at once, because the instruction takes three
- * cycles but a new one starts every cycle; the lanes are joined by multiplying with x^(8*LANE) in GF(2), which is linear
+ * cycles but a new one starts every cycle; the lanes are joined by multiplying with x^(8 * bytes of a lane) in GF(2), which is linear
  * and so becomes four table look-ups. */
 #include "cw.h"
 
@@ -24,45 +24,102 @@
 #endif
 #endif
 
-#define LANE 1360 /* bytes of a lane; three lanes and their data stay in the first-level cache */
+/* Bytes of a lane: three long ones and their data stay in the first-level cache; what is left goes by shorter ones. */
+#define LONG_LANE 1360
+#define MIDDLE_LANE 336
+#define SHORT_LANE 88
 
+typedef struct { u32 by[4][256]; } skipping;
 static u32 slice[8][256];
-static u32 skip[4][256];
+static skipping skip_long, skip_middle, skip_short;
 static int hardware;
+
+static void skipping_init(skipping *s, size_t lane)
+{
+    static const u8 zeros[LONG_LANE];
+    for (int t = 0; t < 4; t++)
+        for (u32 i = 0; i < 256; i++) s->by[t][i] = cw_crc_sliced(slice, i << (8 * t), zeros, lane);
+}
 
 void cw_crc32c_init(void)
 {
     cw_crc_slices(slice, 0x82F63B78u);
-    static const u8 zeros[LANE];
-    for (int t = 0; t < 4; t++)
-        for (u32 i = 0; i < 256; i++) skip[t][i] = cw_crc_sliced(slice, i << (8 * t), zeros, LANE);
+    skipping_init(&skip_long, LONG_LANE);
+    skipping_init(&skip_middle, MIDDLE_LANE);
+    skipping_init(&skip_short, SHORT_LANE);
 #ifdef HAS_CRC
     hardware = HAS_CRC && !getenv("CORDWOOD_PORTABLE");
 #endif
 }
 
 #ifdef HAS_CRC
-static inline u32 skip_lane(u32 c)
+static inline u32 skip_lane(const skipping *s, u32 c)
 {
-    return skip[0][c & 255] ^ skip[1][c >> 8 & 255] ^ skip[2][c >> 16 & 255] ^ skip[3][c >> 24];
+    return s->by[0][c & 255] ^ s->by[1][c >> 8 & 255] ^ s->by[2][c >> 16 & 255] ^ s->by[3][c >> 24];
 }
+
+#define THREE_LANES(LANE, s)                                      \
+    for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) {         \
+        u32 a = c, b = 0, d = 0;                                  \
+        for (size_t i = 0; i < LANE; i += 8) {                    \
+            a = CRC64(a, cw_load64(p + i));                       \
+            b = CRC64(b, cw_load64(p + LANE + i));                \
+            d = CRC64(d, cw_load64(p + 2 * LANE + i));            \
+        }                                                         \
+        c = skip_lane(s, skip_lane(s, a) ^ b) ^ d;                \
+    }
 
 CRC_TARGET static u32 by_instruction(u32 c, const u8 *p, size_t n)
 {
-    for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE) {
-        u32 a = c, b = 0, d = 0;
-        for (size_t i = 0; i < LANE; i += 8) {
-            a = CRC64(a, cw_load64(p + i));
-            b = CRC64(b, cw_load64(p + LANE + i));
-            d = CRC64(d, cw_load64(p + 2 * LANE + i));
-        }
-        c = skip_lane(skip_lane(a) ^ b) ^ d;
-    }
+    THREE_LANES(LONG_LANE, &skip_long)
+    THREE_LANES(MIDDLE_LANE, &skip_middle)
+    THREE_LANES(SHORT_LANE, &skip_short)
     for (; n >= 8; n -= 8, p += 8) c = CRC64(c, cw_load64(p));
     for (; n; n--) c = CRC8(c, *p++);
     return c;
 }
 #endif
+
+#ifdef HAS_CRC
+/* The same while the bytes are copied: they are looked at anyway, and come from memory once. */
+#define THREE_LANES_COPIED(LANE, s)                                            \
+    for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE, to += 3 * LANE) {      \
+        u32 a = c, b = 0, d = 0;                                               \
+        for (size_t i = 0; i < LANE; i += 8) {                                 \
+            u64 x = cw_load64(p + i), y = cw_load64(p + LANE + i), z = cw_load64(p + 2 * LANE + i); \
+            cw_store64(to + i, x);                                             \
+            cw_store64(to + LANE + i, y);                                      \
+            cw_store64(to + 2 * LANE + i, z);                                  \
+            a = CRC64(a, x);                                                   \
+            b = CRC64(b, y);                                                   \
+            d = CRC64(d, z);                                                   \
+        }                                                                      \
+        c = skip_lane(s, skip_lane(s, a) ^ b) ^ d;                             \
+    }
+
+CRC_TARGET static u32 copied_by_instruction(u32 c, const u8 *restrict p, size_t n, u8 *restrict to)
+{
+    THREE_LANES_COPIED(LONG_LANE, &skip_long)
+    THREE_LANES_COPIED(MIDDLE_LANE, &skip_middle)
+    THREE_LANES_COPIED(SHORT_LANE, &skip_short)
+    for (; n >= 8; n -= 8, p += 8, to += 8) {
+        u64 x = cw_load64(p);
+        cw_store64(to, x);
+        c = CRC64(c, x);
+    }
+    for (; n; n--) c = CRC8(c, *to++ = *p++);
+    return c;
+}
+#endif
+
+u32 cw_copy_crc32c(void *to, const void *from, size_t n)
+{
+#ifdef HAS_CRC
+    if (hardware) return ~copied_by_instruction(~0u, from, n, to);
+#endif
+    memcpy(to, from, n);
+    return cw_crc32c(to, n);
+}
 
 u32 cw_crc32c(const void *data, size_t n)
 {

@@ -56,7 +56,8 @@ void cw_guard_prepare(void)
 static void after_fork_in_child(void) { pthread_mutex_init(&lock, NULL); }
 void cw_guard_init(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
-int cw_guarded_copy(void *to, const void *from, size_t n)
+/* `crc`: NULL, or where the copied bytes' CRC-32C goes. */
+int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0)) { /* the mask is not saved, which would be a system call: SA_NODEFER leaves it as it is */
@@ -65,7 +66,8 @@ int cw_guarded_copy(void *to, const void *from, size_t n)
     }
     landing = &here;
     __asm__ volatile("" ::: "memory"); /* the copy stays between these two */
-    memcpy(to, from, n);
+    if (crc) *crc = cw_copy_crc32c(to, from, n);
+    else memcpy(to, from, n);
     __asm__ volatile("" ::: "memory");
     landing = NULL;
     return 0;

@@ -75,9 +75,20 @@ static u8 *new_bytes(request *q, u64 sample, const want *w, const cw_frame *f, c
     return w->bytes[sample];
 }
 
-static void decode_frame(request *q, u64 sample, const want *w, cw_decode_job *job, cw_scratch *s, cw_err *e)
+static void decode_blocks(const request *q, cw_decode_job *job, cw_scratch *s, cw_err *e)
+{
+    if (q->n == 1 && q->threads > 1 && job->frame.blocks > 1) {
+        solo one = {.job = job, .e = e, .failed = ATOMIC_FLAG_INIT};
+        cw_parallel(job->frame.blocks, q->threads, solo_block, &one);
+    } else {
+        for (u64 i = 0; i < job->frame.blocks && !cw_decode_block(job, i, s, e); i++) {}
+    }
+}
+
+static void decode_frame(request *q, u64 sample, const want *w, cw_fetched *f, cw_scratch *s, cw_err *e)
 {
     const Py_buffer *view = NULL;
+    cw_decode_job *job = &f->job;
     job->limit = q->limit;
     job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : out_of(w, sample, &view);
     if (e->reason) return;
@@ -85,13 +96,9 @@ static void decode_frame(request *q, u64 sample, const want *w, cw_decode_job *j
         cw_fail(e, CW_OUT_SHAPE, "out", (u64)view->len, job->frame.nbytes, 0);
     } else if (!(w->accepted >> job->frame.dtype & 1)) {
         cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
-    } else if (!cw_decode_prepare(job, NULL, q->limit, e) && !cw_decode_fill(job, e)) {
-        if (q->n == 1 && q->threads > 1 && job->frame.blocks > 1) {
-            solo one = {.job = job, .e = e, .failed = ATOMIC_FLAG_INIT};
-            cw_parallel(job->frame.blocks, q->threads, solo_block, &one);
-        } else {
-            for (u64 i = 0; i < job->frame.blocks && !cw_decode_block(job, i, s, e); i++) {}
-        }
+    } else if (!cw_decode_prepare(job, NULL, q->limit, e)) {
+        int direct = cw_frame_direct(f, e);
+        if (direct < 0 && !cw_decode_fill(job, e) && !cw_frame_complete(f, e)) decode_blocks(q, job, s, e);
     }
 }
 
@@ -106,44 +113,63 @@ static void take_row(request *q, u64 i, const u8 *row)
     if (memcmp(row + s->row_size - 4 - s->states, s->usual, s->states)) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
 }
 
-static void read_sample(request *q, u64 i, u8 *row, cw_decode_job *job, cw_scratch *frame, cw_scratch *s)
+static void read_frames(request *q, u64 i, const u8 *row, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
 {
     cw_fault *f = &q->faults[i];
-    f->wanted = -1;
-    if (cw_row_read(&q->places[i], q->store->row_size, q->store->frames, row, &f->e)) return;
-    take_row(q, i, row);
     for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
         const want *w = &q->wants[k];
         f->wanted = (int)k;
-        memset(job, 0, sizeof *job);
-        int rc = cw_frame_fetch(&q->places[i], row, q->store->frames, w->frame, q->plans->plan, (size_t)q->plans->n, frame, job, &f->e);
-        if (rc == CW_OK) decode_frame(q, i, w, job, s, &f->e);
+        int rc = cw_frame_fetch(&q->places[i], row, q->store->frames, w->frame, q->plans->plan, (size_t)q->plans->n, frame, fetched, &f->e);
+        if (rc == CW_OK) decode_frame(q, i, w, fetched, s, &f->e);
         else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
-        cw_decode_free(job);
+        cw_decode_free(&fetched->job);
         cw_scratch_reset(frame);
     }
 }
 
-/* Asks for a row ahead of time: it is in no cache as a rule, and memory answers late. */
+/* Asking ahead of time: samples in random order are in no cache, and memory answers late. */
 static void expect_row(const request *q, u64 i)
 {
     const cw_place *at = &q->places[i];
     __builtin_prefetch(at->shard->base + at->shard->rows + at->row * q->store->row_size);
 }
 
+#define AHEAD 2
+#define EXPECTED 2048 /* bytes of a frame; the processor itself goes on from there */
+
+static void expect_frame(const request *q, u64 i, const u8 *row)
+{
+    if (!q->n_wants || q->faults[i].e.reason) return;
+    u64 start = cw_row_offset(row, q->wants[0].frame), end = CW_MIN(cw_row_offset(row, q->wants[0].frame + 1), start + EXPECTED);
+    for (; start < end; start += 64) __builtin_prefetch(q->places[i].shard->base + start);
+}
+
+static void read_samples(request *q, u64 first, u64 n, u8 *rows, u64 stride, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
+{
+    for (u64 i = 0; i < n; i++) expect_row(q, first + i);
+    for (u64 i = 0; i < n; i++) {
+        cw_fault *f = &q->faults[first + i];
+        f->wanted = -1;
+        if (!cw_row_read(&q->places[first + i], q->store->row_size, q->store->frames, rows + i * stride, &f->e)) take_row(q, first + i, rows + i * stride);
+    }
+    for (u64 i = 0; i < CW_MIN(n, (u64)AHEAD); i++) expect_frame(q, first + i, rows + i * stride);
+    for (u64 i = 0; i < n; i++) {
+        if (i + AHEAD < n) expect_frame(q, first + i + AHEAD, rows + (i + AHEAD) * stride);
+        read_frames(q, first + i, rows + i * stride, fetched, frame, s);
+    }
+}
+
 static void read_group(void *ctx, u64 group)
 {
     request *q = ctx;
-    u64 first = group * q->group, last = CW_MIN(first + q->group, q->n);
-    cw_scratch *rows = cw_scratch_borrow(), *frame = cw_scratch_borrow(), *s = cw_scratch_borrow();
-    u8 *row = rows ? cw_scratch_take(rows, (size_t)q->store->row_size + 8) : NULL;
-    cw_decode_job *job = rows ? cw_scratch_take(rows, sizeof *job) : NULL;
-    for (u64 i = first; i < last; i++) expect_row(q, i);
-    for (u64 i = first; i < last; i++) {
-        if (row && job && frame && s) read_sample(q, i, row + 8, job, frame, s);
-        else cw_fail(&q->faults[i].e, CW_NOMEM, "memory", 0, 0, 0);
-    }
-    if (rows) cw_scratch_return(rows);
+    u64 first = group * q->group, n = CW_MIN(q->group, q->n - first), stride = ((u64)q->store->row_size + 15) & ~(u64)7;
+    cw_scratch *memory = cw_scratch_borrow(), *frame = cw_scratch_borrow(), *s = cw_scratch_borrow();
+    u8 *rows = memory ? cw_scratch_take(memory, n * stride + 8) : NULL; /* each with eight bytes in front of it */
+    cw_fetched *fetched = memory ? cw_scratch_take(memory, sizeof *fetched) : NULL;
+    if (rows && fetched && frame && s) read_samples(q, first, n, rows + 8, stride, fetched, frame, s);
+    else
+        for (u64 i = 0; i < n; i++) cw_fail(&q->faults[first + i].e, CW_NOMEM, "memory", 0, 0, 0);
+    if (memory) cw_scratch_return(memory);
     if (frame) cw_scratch_return(frame);
     if (s) cw_scratch_return(s);
 }

@@ -182,16 +182,15 @@ static void look_at(void *ctx, u64 i)
     f->wanted = -1;
     cw_scratch *memory = cw_scratch_borrow(), *copy = cw_scratch_borrow();
     u8 *row = memory ? cw_scratch_take(memory, (size_t)s->row_size + 8) : NULL;
-    cw_decode_job *job = memory ? cw_scratch_take(memory, sizeof *job) : NULL;
-    if (!row || !job || !copy) {
+    cw_fetched *fetched = memory ? cw_scratch_take(memory, sizeof *fetched) : NULL;
+    if (!row || !fetched || !copy) {
         cw_fail(&f->e, CW_NOMEM, "memory", 0, 0, 0);
     } else if (!cw_row_read(&v->places[i], s->row_size, s->frames, row + 8, &f->e)) {
         f->wanted = 0;
-        memset(job, 0, sizeof *job);
-        found->there = cw_frame_fetch(&v->places[i], row + 8, s->frames, v->frame, v->plans->plan, (size_t)v->plans->n, copy, job, &f->e) == CW_OK;
-        found->dtype = job->frame.dtype;
-        found->rank = job->frame.rank;
-        memcpy(found->dims, job->frame.dims, found->rank * sizeof *found->dims);
+        found->there = cw_frame_fetch(&v->places[i], row + 8, s->frames, v->frame, v->plans->plan, (size_t)v->plans->n, copy, fetched, &f->e) == CW_OK;
+        found->dtype = fetched->job.frame.dtype;
+        found->rank = fetched->job.frame.rank;
+        memcpy(found->dims, fetched->job.frame.dims, found->rank * sizeof *found->dims);
     }
     if (memory) cw_scratch_return(memory);
     if (copy) cw_scratch_return(copy);

@@ -5,7 +5,7 @@ int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
 {
     const cw_shard *s = at->shard;
     u64 start = s->rows + at->row * row_size; /* inside the file: checked when the shard was attached */
-    if (cw_guarded_copy(to, s->base + start, row_size)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
+    if (cw_guarded_copy(to, s->base + start, row_size, NULL)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
     cw_store64(to - 8, at->row); /* the checksum covers it, so that a row in a wrong place is not taken for another */
     u32 found = cw_crc32c(to - 8, (size_t)row_size + 4), stored = cw_load32(to + row_size - 4);
     if (found != stored) return cw_fail(e, CW_ROW_CHECKSUM, "row checksum", found, stored, start);
@@ -18,15 +18,58 @@ int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
     return CW_OK;
 }
 
-int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, const cw_plan *plans, size_t n_plans, cw_scratch *s, cw_decode_job *job, cw_err *e)
+#define HEAD 256 /* most headers are shorter */
+#define HEADER_SIZE_AT 6
+
+static int copy_up_to(cw_fetched *f, u64 end, cw_err *e)
+{
+    if (cw_guarded_copy(f->copy + f->copied, f->mapped + f->copied, end - f->copied, NULL))
+        return cw_fail(e, CW_CUT_SHORT, "frame", 0, end, f->start);
+    f->copied = end;
+    return CW_OK;
+}
+
+int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, const cw_plan *plans, size_t n_plans, cw_scratch *s, cw_fetched *f, cw_err *e)
 {
     u64 start = cw_row_offset(row, k), size = cw_row_offset(row, k + 1) - start;
+    int rc;
+    memset(f, 0, sizeof *f);
     if (!size) return CW_NO_FRAME;
-    u8 *frame = cw_scratch_take(s, size);
-    if (!frame) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-    if (cw_guarded_copy(frame, at->shard->base + start, size)) return cw_fail(e, CW_CUT_SHORT, "frame", 0, size, start);
-    int rc = cw_decode_open(job, frame, size, plans, n_plans, e);
-    if (rc) return rc;
-    u32 found = cw_load32(frame + job->frame.header_size - 4), expected = cw_row_tag(row, frames, k);
+    f->start = start;
+    f->mapped = at->shard->base + start;
+    f->copy = cw_scratch_take(s, size);
+    if (!f->copy) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    if ((rc = copy_up_to(f, CW_MIN(size, (u64)HEAD), e))) return rc;
+    /* nothing behind the header is looked at while it is read */
+    if (f->copied < size && cw_load32(f->copy + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
+    if ((rc = cw_decode_open(&f->job, f->copy, size, plans, n_plans, e))) return rc;
+    u32 found = cw_load32(f->copy + f->job.frame.header_size - 4), expected = cw_row_tag(row, frames, k);
     return found == expected ? CW_OK : cw_fail(e, CW_ROW_TAG, "header checksum of the frame", found, expected, start);
+}
+
+int cw_frame_complete(cw_fetched *f, cw_err *e)
+{
+    u64 size = f->job.frame.size;
+    return f->copied == size ? CW_OK : copy_up_to(f, size, e);
+}
+
+int cw_frame_direct(cw_fetched *f, cw_err *e)
+{
+    const cw_decode_job *job = &f->job;
+    const cw_frame *frame = &job->frame;
+    if (frame->coder != CW_STORED || frame->value != CW_AS_IS || job->finish.kind != CW_FINISH_COPY) return -1;
+    for (u64 i = 0; i < frame->blocks; i++) {
+        u64 offset = job->offsets[i], size = job->offsets[i + 1] - offset, wanted = cw_block_length(frame, i) * frame->itemsize;
+        u32 found;
+        int rc = CW_OK;
+        if (size != wanted) rc = cw_fail(e, CW_BLOCK_SIZE, "stored block", size, wanted, offset);
+        else if (cw_guarded_copy(job->out + cw_block_start(frame, i) * frame->itemsize, f->mapped + offset, size, &found))
+            rc = cw_fail(e, CW_CUT_SHORT, "frame", 0, offset + size, f->start);
+        else if (found != job->checksums[i]) rc = cw_fail(e, CW_BLOCK_CHECKSUM, "block checksum", found, job->checksums[i], offset);
+        if (rc) {
+            e->block = (i64)i;
+            return rc;
+        }
+    }
+    return CW_OK;
 }

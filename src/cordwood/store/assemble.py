@@ -53,7 +53,7 @@ class Assembler:
         build = self.rebuilder.build
         if found.even:
             return [build(one, None) for one in each]
-        states = self._states(numbers, found.rows)
+        states = self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         return [build(one, told) for one, told in zip(each, states.tolist(), strict=True)]
 
     def batch(self, numbers: Numbers) -> Any:
@@ -61,7 +61,7 @@ class Assembler:
         if not len(numbers):
             raise UsageError("a batch of no samples has no shape: ask for at least one")
         found = self.reader.read(numbers, self.frames, self.columns, together=True)
-        states = None if found.even else self._states(numbers, found.rows)
+        states = None if found.even else self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         values = [self._collated(numbers, leaf, found, states) for leaf in self.leaves]
         return self.rebuilder.build(values, None if states is None else _joined(states))
 

@@ -49,14 +49,14 @@ def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDAr
     return lent
 
 
-def check_memory(shape: tuple[int, ...], itemsize: int, where: str) -> None:
-    """Refuse what cannot be meant before anything is asked of the system."""
+def check_memory(shape: tuple[int, ...], itemsize: int, where: str, *named: object) -> None:
+    """Refuse what cannot be meant before anything is asked of the system; `where` is a text for these names."""
     nbytes = math.prod(shape) * itemsize
-    extent = math.prod(max(n, 1) for n in shape) * itemsize  # NumPy minds it even where another dimension is 0
-    if nbytes > physical_memory() or extent >> 63:
+    # NumPy minds a huge dimension even where another one is 0.
+    if nbytes > physical_memory() or (not nbytes and math.prod(max(n, 1) for n in shape) * itemsize >> 63):
         raise FormatError(
-            f"{where}: an array of shape {shape} takes {nbytes} bytes, but this machine has {physical_memory()}: the "
-            "store is damaged, or made for a larger machine; ask for fewer samples at once",
+            f"{where % named}: an array of shape {shape} takes {nbytes} bytes of {physical_memory()} in all: "
+            "the store is damaged, or made for a larger machine; ask for fewer samples at once",
             _REASON_LIMIT,
         )
 

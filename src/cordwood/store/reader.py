@@ -47,10 +47,10 @@ _READERS: "weakref.WeakSet[Reader]" = weakref.WeakSet()
 
 
 class Fetched(NamedTuple):
-    """What a read gave: `even` means that in no sample anything is absent or None."""
+    """What a read gave: `even` means that in no sample anything is absent or None, unless it always is."""
 
     even: bool
-    rows: Rows
+    row_bytes: npt.NDArray[np.uint8]
     columns: list[npt.NDArray[Any]]
     arrays: list[Arrays]
 
@@ -176,13 +176,12 @@ class Reader:
         `together` asks for one tensor of all samples where their shapes are equal; else each sample's is its own.
         """
         found = self.read(np.ascontiguousarray(numbers, np.int64), leaves, (), together=together)
-        return found.rows, found.arrays
+        return found.row_bytes.view(self.layout.dtype), found.arrays
 
     def read(self, numbers: Numbers, frames: Sequence[Leaf], columns: Sequence[Leaf], *, together: bool) -> "Fetched":
         """What :meth:`fetch` gives, and columns of the rows, in one native call."""
         memory = np.empty(len(numbers) * self.layout.row_size, np.uint8)
         values = [np.empty(len(numbers), self.layout.column_dtypes[leaf.column]) for leaf in columns]
-        texts = {i for i, leaf in enumerate(frames) if leaf.node.kind not in ARRAYS}
         places = tuple((*self._column_places[leaf.column], out) for leaf, out in zip(columns, values, strict=True))
         for _ in range(2 * len(frames) + 2):
             outs = [self._outs(numbers, leaf, together) for leaf in frames]
@@ -193,7 +192,8 @@ class Reader:
             if not faults:
                 # A bool is true or not, whatever bits say so.
                 values = [found.view(np.uint8) != 0 if found.dtype == np.bool_ else found for found in values]
-                return Fetched(even, memory.view(self.layout.dtype), values, [out[0] for out in outs])
+                return Fetched(even, memory, values, [out[0] for out in outs])
+            texts = {i for i, leaf in enumerate(frames) if leaf.node.kind not in ARRAYS}
             other = {frames[which].frame for which, fault in faults if fault[1] == OUT_SHAPE and which not in texts}
             self._raise(numbers, frames, [fault for fault in faults if fault[1][1] != OUT_SHAPE or fault[0] in texts])
             self._ragged |= other
@@ -248,20 +248,20 @@ class Reader:
             texts: list[bytes | None] = []
             return texts, texts
         count = len(numbers)
-        one_shape = self._one_shape(numbers, leaf)
-        shapes = [one_shape] * count if one_shape is not None else self.shapes(numbers, leaf)
         carrier, dtype = self._dtypes[leaf.frame]
         if dtype is None:
             raise UsageError(f"field {leaf.name!r} holds {leaf.stored}, which this version of torch does not have")
+        one_shape = self._one_shape(numbers, leaf)
+        shapes = [one_shape] * count if one_shape is not None else self.shapes(numbers, leaf)
         if together and (one_shape is not None or _alike(shapes)):
             shape = (count, *(shapes[0] or ()))
-            check_memory(shape, dtype.itemsize, f"field {leaf.name!r} of {count} samples")
+            check_memory(shape, dtype.itemsize, "field %r of %d samples", leaf.name, count)
             batch = new_array(shape, carrier)
             return _tensor(batch, dtype), batch
         for shape in {shape for shape in shapes if shape is not None}:
-            check_memory(shape, dtype.itemsize, f"field {leaf.name!r}")
+            check_memory(shape, dtype.itemsize, "field %r", leaf.name)
         total = sum(math.prod(shape) for shape in shapes if shape is not None)
-        check_memory((total,), dtype.itemsize, f"field {leaf.name!r} of {count} samples")
+        check_memory((total,), dtype.itemsize, "field %r of %d samples", leaf.name, count)
         apart = tuple(None if shape is None else new_array(shape, carrier) for shape in shapes)
         return [None if array is None else _tensor(array, dtype) for array in apart], apart
 

@@ -1,0 +1,87 @@
+"""Photographs: bytes a sample, and random batches of 64 that arrive as normalised float32."""
+
+import shutil
+
+from benchmarks.harness import Spread, ratio
+from benchmarks.outcome import Outcome, Settings, Table
+from benchmarks.store_data import Epoch, nbytes, photographs
+from benchmarks.store_ours import Ours, best, packed, take_turns
+from benchmarks.store_rivals import FFCV, FILES, FOR_PHOTOGRAPHS, installed
+from benchmarks.tensor_data import scratch
+
+TITLE = "Photographs in a store"
+KEYS = ("store-size-ffcv", "store-size-pt", "store-batch-ffcv")
+BATCH = 64
+GOALS = ("small", "balanced", "fast", "raw")
+
+
+def measure(settings: Settings) -> Outcome:
+    """One table of sizes and one of speeds, of the same files."""
+    samples = photographs(settings)
+    rivals, missing = installed(FOR_PHOTOGRAPHS)
+    sizes: dict[str, float] = {}
+    epochs: list[Epoch] = []
+    ways: dict[str, list[str]] = {}
+    with scratch(settings) as folder:
+        for ours in map(Ours, GOALS):
+            place = packed(ours, samples, folder)
+            sizes[ours.name] = nbytes(place) / len(samples)
+            epochs.append(ours.epoch(samples, place, BATCH))
+        for rival in rivals:
+            place = packed(rival, samples, folder)
+            sizes[rival.name] = nbytes(place) / len(samples)
+            if rival is FFCV:
+                many = folder / "many"
+                many.mkdir()
+                sizes[rival.name] = FFCV.bytes_of_many(samples, many)
+                shutil.rmtree(many)
+            found = rival.epochs(samples, place, BATCH)
+            ways[rival.name] = [epoch.name for epoch in found]
+            epochs += found
+        for epoch in epochs:
+            epoch.check(samples)
+        times = take_turns(settings, epochs)
+    table = speeds(times, ways)
+    table.notes += [f"Not measured: {line}" for line in missing.values()]
+    measured = {"store-size-pt": Spread.exact(sizes[FILES.name] / sizes["ours, balanced"])}
+    reasons = {}
+    if FFCV.name in ways:
+        measured["store-size-ffcv"] = Spread.exact(sizes["ours, balanced"] / sizes[FFCV.name])
+        measured["store-batch-ffcv"] = ratio(best(times, ways[FFCV.name]), times["ours, balanced"])
+    else:
+        reasons = dict.fromkeys(("store-size-ffcv", "store-batch-ffcv"), missing[FFCV.name])
+    return Outcome([table_of_sizes(sizes, len(samples)), table], measured, reasons)
+
+
+def table_of_sizes(sizes: dict[str, float], count: int) -> Table:
+    table = Table(
+        f"A store of {count:,} photographs, 3x224x224: bytes a sample",
+        [("kept by", "text"), ("bytes a sample", "bytes"), ("of FFCV raw", "ratio"), (".pt is larger by", "ratio")],
+    )  # fmt: skip
+    for name, size in sizes.items():
+        of_ffcv = size / sizes[FFCV.name] if FFCV.name in sizes else None
+        table.add(name, size, of_ffcv, sizes[FILES.name] / size)
+    table.notes.append(
+        "All files of each, indexes included. FFCV keeps uint8, without the normalisation; everybody else keeps "
+        "normalised float32 and gives it back bit for bit. FFCV's figure is that of "
+        "many more samples: it writes pages of 8 MiB, and of a few the last ones are mostly empty."
+    )
+    return table
+
+
+def speeds(times: dict[str, list[float]], ways: dict[str, list[str]]) -> Table:
+    table = Table(
+        f"Random batches of {BATCH} photographs as float32, two threads or processes, from the page cache",
+        [("way", "text"), ("ms a sample", "ms"), ("samples a second", "bytes"), ("speed, of FFCV's best", "ratio")],
+    )
+    rival = best(times, ways[FFCV.name]) if FFCV.name in ways else None
+    for name, seconds in times.items():
+        rates = Spread.of([1 / second for second in seconds])
+        table.add(name, Spread.of(seconds), rates, ratio(rival, seconds) if rival else None)
+    table.notes += [
+        "Ours is `ds[[...]]`, channels first and contiguous, every frame's checksum verified; nobody else verifies "
+        "any. A batch of FFCV's is memory that it uses again a few batches later; ours is the caller's for good.",
+        "The rival is the fastest of FFCV's rows in each round. Its channels-last rows give the same numbers in "
+        "another order in memory.",
+    ]
+    return table

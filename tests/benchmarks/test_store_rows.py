@@ -1,0 +1,327 @@
+"""The benchmark of stores on tiny data: every part runs to its end, measures all its goals, and can say no."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import cordwood as cw  # noqa: E402
+from benchmarks import (  # noqa: E402
+    store_data,
+    store_memory_rows,
+    store_photo_rows,
+    store_single_rows,
+    store_small_rows,
+    store_write_rows,
+    tensor_data,
+)
+from benchmarks.data import Photographs  # noqa: E402
+from benchmarks.harness import MismatchError, UnavailableError  # noqa: E402
+from benchmarks.outcome import Outcome, Settings  # noqa: E402
+from benchmarks.packages import PackageCache  # noqa: E402
+from benchmarks.store_data import Counts, Epoch, Samples, nbytes, photographs  # noqa: E402
+from benchmarks.store_memory import Job, Look, opened, read, watch  # noqa: E402
+from benchmarks.store_ours import Ours, best  # noqa: E402
+from benchmarks.store_rivals import FFCV, FILES, LITDATA, LMDB, NUMPY, TENSORDICT, Rival, installed  # noqa: E402
+from benchmarks.store_rivals_indexed import NumpyFile, OneFileEach  # noqa: E402
+from benchmarks.store_rivals_loaders import Pairs  # noqa: E402
+from benchmarks.store_write_rows import repeated  # noqa: E402
+
+TINY = Counts(
+    photographs=5, images=40, tokens=30, files=10, packed=7, singles=3, reads=64, watched_photographs=4
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Tiny sizes, made-up photographs and text, no worker processes: nothing is downloaded."""
+
+    def made_up(cache: PackageCache, count: int) -> Photographs:
+        ramp = np.arange(224 * 224 * 3).reshape(224, 224, 3)
+        return Photographs([(ramp // (i + 50)).astype(np.uint8) for i in range(count)], ["ramp"] * count, [])
+
+    monkeypatch.setattr(store_data, "QUICK", TINY)
+    monkeypatch.setattr(store_data, "load_photographs", made_up)
+    monkeypatch.setattr(store_data, "token_ids", lambda cache: (np.arange(2000) % 777, "made up"))
+    monkeypatch.setattr(OneFileEach, "workers", (0,))
+    for module in (store_photo_rows, store_small_rows, store_write_rows):
+        monkeypatch.setattr(module, "BATCH", 2)
+        monkeypatch.setattr(module, "GOALS", ("balanced", "fast", "raw"))
+    return Settings(True, PackageCache(tmp_path), 2, 0.0, 2, None, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def all_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rival is there, and is a NumPy file that bears its name."""
+
+    class Copies(NumpyFile):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def optimize(self, samples: Samples, folder: Path, *, ordered: bool) -> None:
+            self.pack(samples, folder)
+
+        def bytes_of_many(self, samples: Samples, folder: Path) -> float:
+            self.pack(samples, folder)
+            return nbytes(folder) / len(samples)
+
+        def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
+            (one,) = super().epochs(samples, folder, batch)
+            return [Epoch(f"{self.name}, {word}", one.start, one.count) for word in ("fast", "slow")]
+
+    copies: dict[str, Any] = {
+        word: Copies(rival.name)
+        for word, rival in (("FFCV", FFCV), ("LITDATA", LITDATA), ("LMDB", LMDB), ("TENSORDICT", TENSORDICT))
+    }
+    for module in (store_photo_rows, store_small_rows, store_write_rows):
+        for word in copies.keys() & vars(module).keys():
+            monkeypatch.setattr(module, word, copies[word])
+    monkeypatch.setattr(store_photo_rows, "FOR_PHOTOGRAPHS", (copies["FFCV"], NUMPY, FILES))
+    small = (FILES, copies["LMDB"], copies["TENSORDICT"], copies["LITDATA"], NUMPY)
+    monkeypatch.setattr(store_small_rows, "FOR_SMALL_SAMPLES", small)
+
+
+@pytest.fixture
+def none_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what torch and NumPy themselves do."""
+
+    def missing(self: object) -> None:
+        raise UnavailableError("not here")
+
+    for rival in (FFCV, LITDATA, LMDB, TENSORDICT):
+        monkeypatch.setattr(type(rival), "available", missing)
+
+
+def rows_of(outcome: Outcome, table: int = 0) -> dict[str, list[Any]]:
+    return {str(row[0]): row[1:] for row in outcome.tables[table].rows}
+
+
+def measured(part: ModuleType, settings: Settings) -> Outcome:
+    """Runs a part; every goal has a figure or a reason, and no file is left behind."""
+    outcome: Outcome = part.measure(settings)
+    assert set(outcome.measured) | set(outcome.reasons) == set(part.KEYS)
+    assert not set(outcome.measured) & set(outcome.reasons)
+    assert list(settings.cache.folder.iterdir()) == []
+    return outcome
+
+
+@pytest.mark.usefixtures("all_here")
+def test_photographs(settings: Settings) -> None:
+    outcome = measured(store_photo_rows, settings)
+    assert outcome.reasons == {}
+    sizes = {name: row[0] for name, row in rows_of(outcome).items()}
+    assert sizes["ours, balanced"] < sizes["ours, raw"] < 1.02 * sizes["FFCV raw"]
+    assert outcome.measured["store-size-ffcv"].median == sizes["ours, balanced"] / sizes["FFCV raw"]
+    assert outcome.measured["store-size-pt"].median == sizes["one .pt a sample"] / sizes["ours, balanced"]
+    assert {"FFCV raw, fast", "FFCV raw, slow", "ours, balanced"} < set(rows_of(outcome, 1))
+    assert outcome.measured["store-batch-ffcv"].count == 2
+
+
+@pytest.mark.usefixtures("none_here")
+def test_photographs_where_no_rival_is_installed(settings: Settings) -> None:
+    outcome = measured(store_photo_rows, settings)
+    assert set(outcome.measured) == {"store-size-pt"}
+    assert outcome.reasons["store-batch-ffcv"] == "FFCV raw: not here"
+    assert "Not measured: LMDB: not here" in outcome.tables[1].notes
+    assert rows_of(outcome, 1)["ours, raw"][-1] is None
+
+
+def test_single_samples(settings: Settings) -> None:
+    outcome = measured(store_single_rows, settings)
+    assert set(rows_of(outcome)) == {"torch.load of one .pt", *(f"ours, {goal}" for goal in store_single_rows.GOALS)}
+    assert outcome.measured["store-single-raw"].count == 2
+
+
+@pytest.mark.usefixtures("all_here")
+def test_small_samples(settings: Settings) -> None:
+    outcome = measured(store_small_rows, settings)
+    assert outcome.reasons == {}
+    for table in (0, 1):
+        rows = rows_of(outcome, table)
+        assert rows["ours, raw"][2].median == 1  # itself
+        assert rows["ours, fast"][3].median == 1
+        assert {"LMDB, slow", "TensorDict memmap, fast", "one .pt a sample, DataLoader with 0 workers"} < set(rows)
+    assert outcome.tables[1].notes[0].startswith("30 samples; one .pt a sample: 10 of them.")
+
+
+@pytest.mark.usefixtures("none_here")
+def test_small_samples_where_no_rival_is_installed(settings: Settings) -> None:
+    outcome = measured(store_small_rows, settings)
+    assert set(outcome.measured) == {"store-images-files", "store-tokens-files"}
+    assert outcome.reasons["store-tokens-litdata"] == "LitData: not here"
+
+
+@pytest.mark.usefixtures("all_here")
+def test_packing(settings: Settings) -> None:
+    outcome = measured(store_write_rows, settings)
+    assert outcome.reasons == {}
+    rows = rows_of(outcome)
+    assert {"LitData, in order", "LitData, as it comes", "FFCV raw", "one .pt a sample"} < set(rows)
+    assert all(row[1].count == row[3].count == 2 for row in rows.values())
+    assert rows["ours, balanced"][0] < rows["ours, raw"][0]
+
+
+@pytest.mark.usefixtures("none_here")
+def test_packing_where_no_rival_is_installed(settings: Settings) -> None:
+    outcome = measured(store_write_rows, settings)
+    assert outcome.reasons == {"store-write-litdata": "LitData: not here", "store-write-ffcv": "FFCV raw: not here"}
+
+
+@pytest.mark.parametrize("part", [store_photo_rows, store_single_rows, store_small_rows, store_write_rows])
+@pytest.mark.usefixtures("none_here")
+def test_a_store_that_gives_other_rows_ends_the_run(
+    part: ModuleType, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong(cw.Writer):
+        def append(self, sample: Any) -> None:
+            super().append({name: 1 - value for name, value in sample.items()})
+
+    monkeypatch.setattr("benchmarks.store_ours.cw.Writer", Wrong)
+    with pytest.raises(MismatchError, match="ours, "):
+        part.measure(settings)
+
+
+def test_memory(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_memory_rows, "SHARDS", 50)
+    monkeypatch.setattr(store_memory_rows, "ALL_SAMPLES", 5000)
+    monkeypatch.setattr(store_memory_rows, "OPENINGS", 1)
+    jobs: list[Job] = []
+
+    def looked(job: Job) -> list[Look]:
+        jobs.append(job)
+        if job.action == "open":
+            assert len(cw.open(job.store)) == 5000
+            assert cw.open(job.store)[99] == {"value": 99}
+            return [Look(0, 1000, 0), Look(5000, 1000 + (4 << 20), 7, 0.025)]
+        return [Look(number, 500_000 + 1024 * number, 7) for number in range(21)]
+
+    monkeypatch.setattr(store_memory_rows, "watch", looked)
+    outcome = measured(store_memory_rows, settings)
+    assert outcome.measured["store-memory"].median == 18 * 1024 / (4 << 20)
+    assert outcome.measured["store-open-time"].median == 0.5
+    assert outcome.measured["store-open-memory"].median == 0.5
+    assert [(job.action, job.reads, job.batch) for job in jobs[:2]] == [("batches", 64, 256), ("singles", 64, 1)]
+
+
+def test_a_store_that_opens_with_another_length_ends_the_run(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_memory_rows, "SHARDS", 5)
+    monkeypatch.setattr(store_memory_rows, "ALL_SAMPLES", 5000)
+    monkeypatch.setattr(store_memory_rows, "watch", lambda job: [Look(0, 0, 0), Look(4999, 0, 0)])
+    with pytest.raises(MismatchError, match="opened as one of 4999"):
+        store_memory_rows.measure_opening(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell what a process holds")
+@pytest.mark.parametrize(("action", "by"), [("batches", watch), ("batches", read), ("singles", read), ("open", opened)])
+def test_a_process_is_watched_while_it_reads(action: str, by: Any, settings: Settings, tmp_path: Path) -> None:
+    Ours("raw").pack(photographs(settings), tmp_path)
+    looks = by(Job(action, str(Ours("raw").place(tmp_path)), reads=8, batch=4, looks=2))
+    assert [look.samples for look in looks] == ([0, 5] if action == "open" else [0, 4, 8])
+    assert all(look.own > 1 << 20 for look in looks)
+
+
+def test_a_process_that_fails_is_told_apart(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MismatchError, match="that was to read batches ended with 1"):
+        watch(Job("batches", str(tmp_path / "nothing"), 8, 4))
+    assert "does not exist" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("rival", [FFCV, LITDATA, TENSORDICT, LMDB, FILES, NUMPY], ids=lambda rival: rival.name)
+def test_a_rival_gives_back_what_it_packed(rival: Rival, settings: Settings, tmp_path: Path) -> None:
+    here, missing = installed([rival])
+    if not here:
+        pytest.skip(missing[rival.name])
+    samples = photographs(settings).first(4)
+    rival.pack(samples, tmp_path)
+    assert nbytes(tmp_path) > 4 * 150_000
+    for epoch in rival.epochs(samples, tmp_path, 2):
+        epoch.check(samples)
+
+
+def test_ffcv_is_given_images_alone(settings: Settings) -> None:
+    pairs = Pairs(photographs(settings), times=2)
+    assert len(pairs) == 10
+    pixels, label = pairs[8]
+    assert (pixels.shape, label) == ((224, 224, 3), 3)
+    with pytest.raises(MismatchError, match="512-token rows are none"):
+        Pairs(store_data.tokens(settings))
+
+
+SAMPLES = Samples("numbers", "x", torch.arange(12.0).view(6, 2))
+
+
+def epoch_of(*rows: Any, numbers: Any = None, tolerance: float = 0.0) -> Epoch:
+    def start() -> Any:
+        for at, row in enumerate(rows):
+            yield store_data.Batch(row, None if numbers is None else numbers[at])
+
+    return Epoch("reader", start, sum(len(row) for row in rows), tolerance)
+
+
+def test_an_epoch_is_checked_by_number_or_by_content() -> None:
+    first, second = SAMPLES.rows[[3, 1, 2]], SAMPLES.rows[[0, 5, 4]]
+    epoch_of(first, second, numbers=[[3, 1, 2], [0, 5, 4]]).check(SAMPLES)
+    epoch_of(first, second).check(SAMPLES)
+    assert epoch_of(first, second).run() == 6
+
+
+@pytest.mark.parametrize(
+    ("epoch", "message"),
+    [
+        (epoch_of(SAMPLES.rows[[0, 1]], numbers=[[1, 0]]), "reader, numbers: not what was packed"),
+        (epoch_of(SAMPLES.rows[[0, 1]] + 1e-3, numbers=[[0, 1]], tolerance=1e-4), "not what was packed"),
+        (epoch_of(SAMPLES.rows[[0, 1]].double(), numbers=[[0, 1]]), r"torch.float64 \(2, 2\)"),
+        (epoch_of(SAMPLES.rows[[0, 1]].view(2, 2, 1), numbers=[[0, 1]]), r"torch.float32 \(2, 2, 1\)"),
+        (epoch_of(SAMPLES.rows[[0, 1]] + 0.5), "a row that was never packed"),
+        (Epoch("reader", lambda: iter(()), 6), "0 samples were read, 6 were expected"),
+    ],
+)
+def test_what_differs_from_the_source_is_seen(epoch: Epoch, message: str) -> None:
+    with pytest.raises(MismatchError, match=message):
+        epoch.check(SAMPLES)
+
+
+def test_another_rounding_is_let_pass_where_it_is_allowed() -> None:
+    epoch_of(SAMPLES.rows[[0, 1]] + 1e-5, numbers=[[0, 1]], tolerance=1e-4).check(SAMPLES)
+
+
+def test_random_batches_hold_every_sample_once() -> None:
+    batches = store_data.random_batches(10, 3)
+    assert [len(batch) for batch in batches] == [3, 3, 3]
+    assert len({number for batch in batches for number in batch}) == 9
+    assert batches != [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+
+
+def test_the_best_of_a_rival_is_taken_in_each_round() -> None:
+    assert best({"a": [1.0, 4.0], "b": [2.0, 3.0], "c": [0.0, 0.0]}, ["a", "b"]) == [1.0, 3.0]
+
+
+def test_samples_are_repeated_with_numbers_of_their_own(settings: Settings) -> None:
+    samples = photographs(settings)
+    many = repeated(samples, 7)
+    assert len(many) == 7
+    assert many[6]["label"] == 6
+    assert torch.equal(many[6]["image"], samples[1]["image"])
+    assert many.pixels is not None
+    assert samples.pixels is not None
+    assert np.array_equal(many.pixels[6], samples.pixels[1])
+    assert len(repeated(samples, 3)) == 3
+
+
+def test_photographs_are_normalised_as_torch_does(settings: Settings) -> None:
+    from benchmarks.data import normalise
+
+    samples = photographs(settings)
+    assert samples.pixels is not None
+    tensor_data.require_same(samples.rows[2], torch.from_numpy(normalise(samples.pixels[2])), "rows")
