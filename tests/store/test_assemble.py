@@ -189,3 +189,14 @@ def test_any_batch_by_any_of_its_fields(samples: list[Any], goal: str, data: st.
             for value, number in zip(values, numbers, strict=True):
                 assert_same_sample(value, field[number][0])
             assert_same_sample(field[numbers][0], reference(leaf, values))
+
+
+def test_arrays_of_numpy_are_tensors_in_a_batch_also_where_some_lack_them(tmp_path: Path) -> None:
+    samples = [{"a": np.full(3, n, np.float64), "n": n} if n % 2 else {"a": None, "n": n} for n in range(4)]
+    for fields in ({}, {"a": cw.Field(store_as="float32")}):
+        ds = pack(tmp_path / f"{len(fields)}", samples, fields=fields)
+        found = ds[[0, 1, 3]]["a"]
+        assert found[0] is None
+        assert [tensor.dtype for tensor in found[1:]] == [torch.float64] * 2
+        assert [tensor.tolist() for tensor in found[1:]] == [[1.0] * 3, [3.0] * 3]
+        assert torch.equal(ds[[1, 3]]["a"], torch.tensor([[1.0] * 3, [3.0] * 3], dtype=torch.float64))

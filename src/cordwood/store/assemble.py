@@ -98,16 +98,21 @@ class Assembler:
             raise FormatError(f"{where}: {error}", error.reason) from None
 
     def _collated(self, numbers: Numbers, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
-        """A leaf of all samples for a batch."""
-        if states is not None and leaf.state >= 0:
-            here = states[:, leaf.state] == PRESENT
-            if not here.all():
-                values = self._values(numbers, leaf, found)
-                return [value if there else None for value, there in zip(values, here.tolist(), strict=True)]
-        if leaf.column >= 0:
+        """A leaf of all samples for a batch: in one tensor, or in a list with None where a sample lacks it."""
+        here = None if states is None or leaf.state < 0 else states[:, leaf.state] == PRESENT
+        lacking = here is not None and not here.all()
+        if leaf.node.kind in ARRAYS:
+            arrays = self._tensors(leaf, found)
+        elif leaf.column >= 0 and not lacking:
             return _column_batch(leaf, found.columns[self._position[leaf.number]])
-        if leaf.node.kind not in ARRAYS:
-            return self._values(numbers, leaf, found)
+        else:
+            arrays = self._values(numbers, leaf, found)
+        if here is None or not lacking:
+            return arrays
+        return [value if there else None for value, there in zip(arrays, here.tolist(), strict=True)]
+
+    def _tensors(self, leaf: Leaf, found: Fetched) -> Any:
+        """The arrays of a leaf in the dtype that was given; also those of NumPy are tensors in a batch."""
         arrays = found.arrays[self._position[leaf.number]]
         if leaf.store_as is None:
             return arrays

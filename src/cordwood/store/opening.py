@@ -22,8 +22,8 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
         ds = cw.open("train.cordwood")
         image, label = ds.select("image", "label")[0]
 
-    Opening takes no longer for a hundred million samples than for ten: what a sample needs is read when it is asked
-    for. ``types`` are named tuple classes to use for samples that were written with classes of that name and fields;
+    Opening reads 64 bytes a shard, whatever the number of samples; what a sample needs is read when it is asked for.
+    ``types`` are named tuple classes to use for samples that were written with classes of that name and fields;
     without them a fresh class is made, since nothing that a file names is ever imported. ``threads`` decode a batch
     (default: all cores of this process, and one in a worker of a ``DataLoader``).
     """
@@ -73,10 +73,7 @@ def concat(datasets: Sequence[Dataset]) -> Dataset:
     )
     starts = np.cumsum([0, *(len(reader) for reader in readers)]).tolist()
     types = tuple(dict.fromkeys(kind for part in parts for kind in part._types))
-    whole = all(part._choice == range(len(part._reader)) for part in parts if isinstance(part._choice, range)) and all(
-        isinstance(part._choice, range) for part in parts
-    )
-    if whole:
+    if all(isinstance(part._choice, range) and part._choice == range(len(part._reader)) for part in parts):
         return Dataset(together, None, parts[0]._names, types)
     numbers = np.concatenate([positions(part._choice) + start for part, start in zip(parts, starts, strict=False)])
     return Dataset(together, numbers, parts[0]._names, types)

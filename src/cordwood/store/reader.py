@@ -193,10 +193,11 @@ class Reader:
                 # A bool is true or not, whatever bits say so.
                 values = [found.view(np.uint8) != 0 if found.dtype == np.bool_ else found for found in values]
                 return Fetched(even, memory, values, [out[0] for out in outs])
-            texts = {i for i, leaf in enumerate(frames) if leaf.node.kind not in ARRAYS}
-            other = {frames[which].frame for which, fault in faults if fault[1] == OUT_SHAPE and which not in texts}
-            self._raise(numbers, frames, [fault for fault in faults if fault[1][1] != OUT_SHAPE or fault[0] in texts])
-            self._ragged |= other
+            for which, fault in faults:
+                leaf = frames[which] if which >= 0 else None
+                if leaf is None or fault[1] != OUT_SHAPE or leaf.node.kind not in ARRAYS:
+                    raise self._error(int(numbers[fault[0]]), leaf, fault)
+                self._ragged.add(leaf.frame)  # an array of another shape than the one before: ask each
         raise FormatError(f"{self.where(int(numbers[0]), None)}: shapes changed while they were read; read again")
 
     def _read(self, numbers: Numbers, memory: Any, columns: Any, wanted: Any) -> tuple[bool, list[tuple[int, Any]]]:
@@ -217,10 +218,6 @@ class Reader:
             # One that brings a new plan is enough: most samples lack the same.
             if not any(self._plans.load(plans, *self._plan_places(number)) for number in lacking):
                 return False, answer[1]
-
-    def _raise(self, numbers: Numbers, leaves: Sequence[Leaf], faults: list[tuple[int, Any]]) -> None:
-        for which, fault in faults:
-            raise self._error(int(numbers[fault[0]]), leaves[which] if which >= 0 else None, fault)
 
     def _error(self, number: int, leaf: Leaf | None, fault: Any) -> FormatError:
         where = self.where(number, leaf)
