@@ -7,11 +7,9 @@ the folder named at the start holds the store that did it. Damage that leaves ch
 sample: what is still read is compared.
 """
 
-import argparse
 import faulthandler
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import cordwood
 from cordwood.errors import FormatError, StorageError
+from fuzz.kept_input import HANG, main
 from tests.format.craft_store import Folder, write
 from tests.format.mutate_store import StoreMutator
 from tests.format.readers import ROOT
@@ -28,7 +27,6 @@ from tests.format.store_damage import folder_of
 from tests.format.store_readers import some_of
 from tests.store.samples import assert_same_sample
 
-HANG = 120  # seconds in which a hundred cases must be done
 GOLDEN_DIR = ROOT / "tests" / "golden" / "store"
 
 
@@ -98,28 +96,5 @@ def run(seconds: float, seed: int, last: Path) -> tuple[int, Counter[str]]:
     return cases, counts
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", type=Path, metavar="FOLDER", help="feed only the store that this folder kept")
-    options = parser.parse_args()
-    faulthandler.enable()
-    if options.again:
-        print(f"no fault: {feed(options.again)}")
-        return
-    last = Path(tempfile.mkdtemp(prefix="cordwood-fuzz-")) / "last.cordwood"
-    print(f"seed {options.seed}; each input is kept in {last}", flush=True)
-    try:
-        cases, counts = run(options.seconds, options.seed, last)
-    except Exception:
-        print(f"FAULT: the input is in {last}; feed it again with --again", file=sys.stderr, flush=True)
-        raise
-    shutil.rmtree(last.parent)
-    for name, count in counts.most_common():
-        print(f"{count:9,}  {name}")
-    print(f"{cases:9,}  cases in {options.seconds:.0f} s, no fault")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "last.cordwood", run, feed)

@@ -16,18 +16,20 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "format" / "frame.md"
 
 
-def _load_reader() -> ModuleType:
-    """The reader is documentation: it is in no package, so it is loaded from its file."""
-    spec = importlib.util.spec_from_file_location("cordwood_docs_reader", ROOT / "docs" / "format" / "reader.py")
+def load_reader(name: str) -> ModuleType:
+    """A reader is documentation: it is in no package, and looks for the frames' reader beside it."""
+    path = ROOT / "docs" / "format" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"cordwood_docs_{name}", path)
     if spec is None or spec.loader is None:
-        raise ImportError("docs/format/reader.py is gone")
+        raise ImportError(f"{path} is gone")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
-reader = _load_reader()
+reader = load_reader("reader")
+sys.modules.setdefault("reader", reader)
 
 
 def plan_of(assets: bytes) -> codecs.Plan:

@@ -1,12 +1,9 @@
 """The readers of stores behind one face: the plain one of the docs, its values made into torch's, and the package."""
 
-import importlib.util
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -14,26 +11,13 @@ import torch
 import cordwood
 from cordwood.errors import FormatError
 from cordwood.native import _native
-from tests.format.readers import ROOT, reader
+from tests.format.readers import ROOT, load_reader, reader
 
 PAGE = ROOT / "docs" / "format" / "store.md"
 MOST = 100
 
 
-def _load_reader() -> ModuleType:
-    """The reader is documentation: it is in no package, and looks for the frames' reader beside it."""
-    path = ROOT / "docs" / "format" / "store_reader.py"
-    spec = importlib.util.spec_from_file_location("cordwood_docs_store_reader", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is gone")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.modules.setdefault("reader", reader)
-    spec.loader.exec_module(module)
-    return module
-
-
-plain = _load_reader()
+plain = load_reader("store_reader")
 
 
 @contextmanager

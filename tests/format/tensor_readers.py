@@ -1,36 +1,20 @@
 """The readers of tensor files behind one face: the plain one of the docs, its values made into torch's, and `load`."""
 
-import importlib.util
 import io
-import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from cordwood.errors import FormatError
 from cordwood.tensors import load
-from tests.format.readers import ROOT, reader
+from tests.format.readers import ROOT, load_reader
 
 PAGE = ROOT / "docs" / "format" / "tensors.md"
 
 
-def _load_reader() -> ModuleType:
-    """The reader is documentation: it is in no package, and looks for the frames' reader beside it."""
-    path = ROOT / "docs" / "format" / "tensor_reader.py"
-    spec = importlib.util.spec_from_file_location("cordwood_docs_tensor_reader", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is gone")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    sys.modules.setdefault("reader", reader)
-    spec.loader.exec_module(module)
-    return module
-
-
-plain = _load_reader()
+plain = load_reader("tensor_reader")
 
 # What the plain reader describes, and the tests need as torch makes it.
 _MADE: dict[str, Any] = {
