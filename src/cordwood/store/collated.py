@@ -41,7 +41,8 @@ def refuse_collated(samples: Sequence[Any]) -> None:
     if len(kinds) > 1:
         raise UsageError(
             f"a list is taken for samples, but the {len(samples)} items of this one look like the columns of a batch "
-            f"of {len(first)}, as DataLoader makes them of tuples: pass tuple(batch) to store its rows"
+            f"of {len(first)}, as DataLoader makes them of tuples: pass tuple(batch) to store its rows, or append them "
+            "if they are samples"
         )
 
 
