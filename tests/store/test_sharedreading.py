@@ -13,7 +13,7 @@ import torch
 
 import cordwood as cw
 from cordwood.store import planfiles
-from cordwood.store import reader as readers
+from cordwood.store import shards
 from cordwood.store.loadedplans import LoadedPlans
 from cordwood.store.reader import Reader
 from tests.store.forked import in_child
@@ -93,7 +93,7 @@ def test_threads_that_miss_the_same_plan_at_the_same_time(path: Path, monkeypatc
 
 
 def test_shards_take_turns_where_too_many_would_be_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_MOST_MAPPED", 3)
+    monkeypatch.setattr(shards, "_MOST_MAPPED", 3)
     ds = cw.open(path)
     for number in (*range(COUNT), *range(COUNT)):
         assert np.array_equal(ds[number]["x"].numpy(), CODED[number].numpy())
@@ -101,7 +101,7 @@ def test_shards_take_turns_where_too_many_would_be_mapped(path: Path, monkeypatc
 
 
 def test_a_batch_of_more_shards_than_may_be_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_MOST_MAPPED", 2)
+    monkeypatch.setattr(shards, "_MOST_MAPPED", 2)
     ds = cw.open(path)
 
     def read() -> None:

@@ -1,19 +1,18 @@
 """Arrays to frames and back."""
 
 import math
-import os
 import struct
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cordwood.codecs.chooser import plan
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
+from cordwood.codecs.machine import default_threads, physical_memory
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS, Plan, fallback
@@ -28,24 +27,6 @@ PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
     200,
     201,
 )  # the native module's own numbers, beside the format's reasons
-
-
-@cache
-def default_threads() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@cache
-def physical_memory() -> int:
-    """Bytes that this machine has or its container may use: what decoding may allocate by default."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(machine, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):  # no such file, or "max"
-        return machine
 
 
 def _threads(threads: int | None) -> int:

@@ -104,7 +104,7 @@ CW_API void cw_log2_init(void);
 #define CW_DTYPES 22
 typedef struct { u8 itemsize, components; u8 kind; } cw_dtype; /* itemsize of an element; kind: 'u' unsigned, 'i' signed, 'f' float, 'o' other */
 CW_API const cw_dtype *cw_dtype_of(unsigned code);
-enum { CW_F16 = 9, CW_BF16 = 10, CW_F32 = 11, CW_F64 = 12, CW_C64 = 13, CW_C128 = 14, CW_C32 = 20 };
+enum { CW_U8 = 1, CW_F16 = 9, CW_BF16 = 10, CW_F32 = 11, CW_F64 = 12, CW_C64 = 13, CW_C128 = 14, CW_C32 = 20 };
 
 /* ---- a plan's assets --------------------------------------------------------------------------------------------------- */
 

@@ -19,6 +19,8 @@ CW_API void cw_plans_release(cw_plan_list *p);
 /* The two parts of a recipe: its numbers in order, and the shape of `size` bytes of that dtype. -1 with an exception set. */
 CW_API int cw_settings_read(PyObject *settings, cw_recipe *r);
 CW_API int cw_shape_read(PyObject *shape, cw_recipe *r, u64 *dims, Py_ssize_t size);
+/* A normalisation as cordwood.codecs.Normalize tells it; `memory` receives what must be freed. */
+CW_API int cw_normalize_read(PyObject *given, cw_normalize *to, void **memory);
 
 CW_API PyObject *cw_py_decode_batch(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_parse(PyObject *self, PyObject *args);
@@ -30,8 +32,11 @@ CW_API PyObject *cw_py_train_dictionary(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_distinct(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_new(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_attach(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_store_attach_memory(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_store_advise(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_read(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_shapes(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_resize(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_plan_set(PyObject *self, PyObject *args);
 
 #endif

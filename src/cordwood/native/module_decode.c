@@ -75,7 +75,7 @@ static void decode_unit(void *ctx, u64 unit)
     if (s) cw_scratch_return(s);
 }
 
-static int read_normalize(PyObject *obj, cw_normalize *to, void **memory)
+int cw_normalize_read(PyObject *obj, cw_normalize *to, void **memory)
 {
     Py_buffer lut, b, d;
     int axis, size;
@@ -136,7 +136,7 @@ PyObject *cw_py_decode_batch(PyObject *self, PyObject *args)
         goto done;
     }
     if (normalize_arg != Py_None) {
-        if (read_normalize(normalize_arg, &normalize, &normalize_memory)) goto done;
+        if (cw_normalize_read(normalize_arg, &normalize, &normalize_memory)) goto done;
         b.normalize = &normalize;
     }
     for (Py_ssize_t i = 0; i < n; i++) {

@@ -1,21 +1,10 @@
 /* A batch of samples for Python: rows, columns and arrays, read and decoded in one call with the GIL released. */
-#include "module_store.h"
+#include "module_wants.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 /* ---- a batch ---------------------------------------------------------------------------------------------------------------- */
-
-typedef struct {
-    u32 frame;          /* number among the frame leaves */
-    u32 accepted;       /* dtypes that may go into the array, a bit each */
-    int apart;          /* a buffer a sample, not one for all */
-    Py_buffer *outs;    /* [1] or [samples] */
-    Py_ssize_t held;
-    PyObject *list;     /* instead of buffers: bytes of any length are put here at the end */
-    u8 **bytes;         /* [samples], NULL where there is no frame */
-    u64 *sizes;         /* [samples] */
-} want;
 
 typedef struct { u32 offset, size; Py_buffer out; } column; /* bytes of every row, one after the other */
 
@@ -24,7 +13,7 @@ typedef struct {
     cw_place *places;   /* [n] */
     u64 n, group;       /* samples; how many a thread takes at once */
     u8 *rows;           /* [n][row_size], NULL: not asked for */
-    want *wants;
+    cw_want *wants;
     u32 n_wants, n_columns;
     column *columns;
     const cw_plan_list *plans;
@@ -32,24 +21,9 @@ typedef struct {
     int threads;        /* for the blocks of one frame, when there is but one sample */
     cw_fault *faults;   /* [n] */
     atomic_ullong allocated; /* for bytes of any length */
+    atomic_ullong bytes;     /* that were read: rows and frames */
     atomic_int uneven;  /* a sample has a place that is absent or None, or lacks a wanted frame */
 } request;
-
-static u8 *out_of(const want *w, u64 sample, const Py_buffer **view)
-{
-    *view = &w->outs[w->apart ? sample : 0];
-    if (w->apart) return (*view)->buf;
-    return (u8 *)(*view)->buf + sample * ((u64)(*view)->len / (u64)(*view)->shape[0]);
-}
-
-static int fits(const want *w, const Py_buffer *view, const cw_frame *f)
-{
-    int skip = !w->apart; /* the first dimension is the batch's */
-    if (view->ndim - skip != f->rank) return 0;
-    for (int i = 0; i < f->rank; i++)
-        if ((u64)view->shape[i + skip] != f->dims[i]) return 0;
-    return (u64)view->len == f->nbytes * (skip ? (u64)view->shape[0] : 1);
-}
 
 typedef struct { cw_decode_job *job; cw_err *e; atomic_flag failed; } solo;
 
@@ -65,7 +39,7 @@ static void solo_block(void *ctx, u64 block)
 }
 
 /* Memory for bytes whose number only the frame tells. */
-static u8 *new_bytes(request *q, u64 sample, const want *w, const cw_frame *f, cw_err *e)
+static u8 *new_bytes(request *q, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
 {
     u64 before = atomic_fetch_add(&q->allocated, f->nbytes);
     if (f->rank != 1) cw_fail(e, CW_OUT_SHAPE, "rank of bytes", f->rank, 1, 0);
@@ -85,20 +59,42 @@ static void decode_blocks(const request *q, cw_decode_job *job, cw_scratch *s, c
     }
 }
 
-static void decode_frame(request *q, u64 sample, const want *w, cw_fetched *f, cw_scratch *s, cw_err *e)
+static int decode_elements(const request *q, cw_fetched *f, const cw_normalize *normalize, cw_scratch *s, cw_err *e)
+{
+    cw_decode_job *job = &f->job;
+    if (!cw_decode_prepare(job, normalize, q->limit, e)) {
+        int direct = cw_frame_direct(f, e);
+        if (direct < 0 && !cw_decode_fill(job, e) && !cw_frame_complete(f, e)) decode_blocks(q, job, s, e);
+    }
+    return e->reason;
+}
+
+/* An image that needs more than its decoding is decoded next to its frame, where the nearest caches still have it. */
+static void treat_frame(const request *q, u64 sample, const cw_want *w, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+{
+    cw_decode_job *job = &f->job;
+    u8 *out = job->out;
+    job->out = job->frame.nbytes > q->limit ? NULL : cw_scratch_take(beside, job->frame.nbytes);
+    if (!job->out) cw_fail(e, CW_LIMIT, "memory for an image", job->frame.nbytes, q->limit, 0);
+    else if (!decode_elements(q, f, NULL, s, e)) cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), out, s, e);
+    cw_scratch_reset(s);
+}
+
+static void decode_frame(request *q, u64 sample, const cw_want *w, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
 {
     const Py_buffer *view = NULL;
     cw_decode_job *job = &f->job;
     job->limit = q->limit;
-    job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : out_of(w, sample, &view);
+    job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : cw_want_out(w, sample, &view);
     if (e->reason) return;
-    if (view && !fits(w, view, &job->frame)) {
+    if (view && !cw_want_fits(w, view, &job->frame)) {
         cw_fail(e, CW_OUT_SHAPE, "out", (u64)view->len, job->frame.nbytes, 0);
     } else if (!(w->accepted >> job->frame.dtype & 1)) {
         cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
-    } else if (!cw_decode_prepare(job, NULL, q->limit, e)) {
-        int direct = cw_frame_direct(f, e);
-        if (direct < 0 && !cw_decode_fill(job, e) && !cw_frame_complete(f, e)) decode_blocks(q, job, s, e);
+    } else if (w->treated && !cw_treat_fused(&w->treat)) {
+        treat_frame(q, sample, w, f, beside, s, e);
+    } else {
+        decode_elements(q, f, w->treated && w->treat.normalized ? &w->treat.normalize : NULL, s, e);
     }
 }
 
@@ -116,15 +112,18 @@ static void take_row(request *q, u64 i, const u8 *row)
 static void read_frames(request *q, u64 i, const u8 *row, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
 {
     cw_fault *f = &q->faults[i];
+    u64 bytes = q->store->row_size;
     for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
-        const want *w = &q->wants[k];
+        const cw_want *w = &q->wants[k];
         f->wanted = (int)k;
         int rc = cw_frame_fetch(&q->places[i], row, q->store->frames, w->frame, q->plans->plan, (size_t)q->plans->n, frame, fetched, &f->e);
-        if (rc == CW_OK) decode_frame(q, i, w, fetched, s, &f->e);
+        if (rc == CW_OK) decode_frame(q, i, w, fetched, frame, s, &f->e);
         else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
+        bytes += fetched->job.frame.size;
         cw_decode_free(&fetched->job);
         cw_scratch_reset(frame);
     }
+    atomic_fetch_add_explicit(&q->bytes, bytes, memory_order_relaxed);
 }
 
 /* Asking ahead of time: samples in random order are in no cache, and memory answers late. */
@@ -176,71 +175,6 @@ static void read_group(void *ctx, u64 group)
 
 /* ---- for Python --------------------------------------------------------------------------------------------------------------- */
 
-static void wants_release(want *wants, Py_ssize_t n, u64 samples)
-{
-    for (Py_ssize_t k = 0; wants && k < n; k++) {
-        for (Py_ssize_t i = 0; i < wants[k].held; i++)
-            if (wants[k].outs[i].obj) PyBuffer_Release(&wants[k].outs[i]);
-        free(wants[k].outs);
-        for (u64 i = 0; wants[k].bytes && i < samples; i++) free(wants[k].bytes[i]);
-        free(wants[k].bytes);
-        free(wants[k].sizes);
-    }
-    free(wants);
-}
-
-/* Gives the caller's list the bytes of every sample, or None. */
-static int list_fill(const want *w, u64 samples)
-{
-    for (u64 i = 0; i < samples; i++) {
-        PyObject *one = w->bytes[i] ? PyBytes_FromStringAndSize((const char *)w->bytes[i], (Py_ssize_t)w->sizes[i]) : (Py_INCREF(Py_None), Py_None);
-        int failed = !one || PyList_Append(w->list, one);
-        Py_XDECREF(one);
-        if (failed) return -1;
-    }
-    return 0;
-}
-
-/* wanted: (frame, accepted, out) where out is one array whose first dimension is the batch's, a tuple of an array (or None) a sample, or
- * a list that receives bytes */
-static int want_read(want *w, PyObject *given, const cw_store *s, Py_ssize_t n)
-{
-    PyObject *out;
-    if (!PyArg_ParseTuple(given, "IIO", &w->frame, &w->accepted, &out)) return -1;
-    w->apart = PyTuple_Check(out);
-    Py_ssize_t count = w->apart ? n : 1;
-    if (w->frame >= s->frames || (w->apart && PyTuple_Size(out) != n)) {
-        PyErr_SetString(PyExc_ValueError, "store_read: a frame that is not there, or not an array for each sample");
-        return -1;
-    }
-    if (PyList_Check(out)) {
-        w->list = out;
-        w->bytes = calloc((size_t)n + 1, sizeof *w->bytes);
-        w->sizes = calloc((size_t)n + 1, sizeof *w->sizes);
-        if (w->bytes && w->sizes) return 0;
-        PyErr_NoMemory();
-        return -1;
-    }
-    w->outs = calloc((size_t)count + 1, sizeof *w->outs);
-    if (!w->outs) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *one = w->apart ? PyTuple_GetItem(out, i) : out;
-        w->held = i + 1;
-        if (one != Py_None && PyObject_GetBuffer(one, &w->outs[i], PyBUF_WRITABLE | PyBUF_ND)) {
-            w->outs[i].obj = NULL;
-            return -1;
-        }
-    }
-    if (!w->apart && (!w->outs[0].obj || w->outs[0].ndim < 1 || w->outs[0].shape[0] != n)) {
-        PyErr_SetString(PyExc_ValueError, "store_read: the array's first dimension is not the number of samples");
-        return -1;
-    }
-    return 0;
-}
-
 /* columns: a tuple of (offset in the row, size, out) */
 static int columns_read(request *q, PyObject *given)
 {
@@ -261,17 +195,19 @@ static int columns_read(request *q, PyObject *given)
     return 0;
 }
 
-/* store_read(handle, indices, rows, columns, wanted, plans, threads, limit)
+/* store_read(handle, indices, rows, columns, wanted, plans, threads, limit, bytes)
  * -> None, or ("uneven", []) if a sample has something absent or None, or lacks a wanted frame (whose memory is left as it was),
- * or ("attach", shard numbers), or ("faults", [(which wanted or -1 for the row, error tuple)]) */
+ * or ("attach", shard numbers), or ("faults", [(which wanted or -1 for the row, error tuple)]);
+ * to `bytes`, a u64 or None, the number of bytes that were read is added */
 PyObject *cw_py_store_read(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *capsule, *rows_arg, *columns, *wanted, *plans, *result = NULL;
-    Py_buffer indices, rows = {0};
+    PyObject *capsule, *rows_arg, *columns, *wanted, *plans, *bytes_arg, *result = NULL;
+    Py_buffer indices, rows = {0}, bytes = {0};
     int threads;
     unsigned long long limit;
-    if (!PyArg_ParseTuple(args, "Oy*OO!O!OiK", &capsule, &indices, &rows_arg, &PyTuple_Type, &columns, &PyTuple_Type, &wanted, &plans, &threads, &limit))
+    if (!PyArg_ParseTuple(args, "Oy*OO!O!OiKO", &capsule, &indices, &rows_arg, &PyTuple_Type, &columns, &PyTuple_Type, &wanted, &plans, &threads, &limit,
+                          &bytes_arg))
         return NULL;
     request q = {.store = cw_store_of(capsule), .limit = limit, .threads = threads};
     Py_ssize_t n_wants = PyTuple_Size(wanted);
@@ -298,8 +234,13 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
         }
         q.rows = rows.buf;
     }
+    if (bytes_arg != Py_None && PyObject_GetBuffer(bytes_arg, &bytes, PyBUF_WRITABLE)) goto done;
+    if (bytes.obj && bytes.len != 8) {
+        PyErr_SetString(PyExc_ValueError, "store_read: the count of bytes is one u64");
+        goto done;
+    }
     for (Py_ssize_t k = 0; k < n_wants; k++)
-        if (want_read(&q.wants[k], PyTuple_GetItem(wanted, k), q.store, (Py_ssize_t)q.n)) goto done;
+        if (cw_want_read(&q.wants[k], PyTuple_GetItem(wanted, k), q.store, (Py_ssize_t)q.n)) goto done;
     if (columns_read(&q, columns)) goto done;
     int bad = 0;
     Py_BEGIN_ALLOW_THREADS
@@ -308,9 +249,10 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
     q.group = CW_MAX((u64)1, CW_MIN(q.n / (8 * (u64)CW_MAX(threads, 1)), (u64)16));
     cw_parallel((q.n + q.group - 1) / q.group, threads, read_group, &q);
     for (u64 i = 0; i < q.n; i++) bad |= q.faults[i].e.reason;
+    if (bytes.obj) cw_store64(bytes.buf, cw_load64(bytes.buf) + atomic_load(&q.bytes));
     Py_END_ALLOW_THREADS
     for (Py_ssize_t k = 0; !bad && k < n_wants; k++)
-        if (q.wants[k].list && list_fill(&q.wants[k], q.n)) goto done;
+        if (q.wants[k].list && cw_want_fill(&q.wants[k], q.n)) goto done;
     if (bad) {
         result = cw_faults_answer(q.faults, q.n);
     } else if (atomic_load(&q.uneven)) {
@@ -320,7 +262,8 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
         result = Py_None;
     }
 done:
-    wants_release(q.wants, n_wants, q.n);
+    cw_wants_release(q.wants, n_wants, q.n);
+    if (bytes.obj) PyBuffer_Release(&bytes);
     for (u32 k = 0; k < q.n_columns; k++) PyBuffer_Release(&q.columns[k].out);
     free(q.columns);
     if (rows.obj) PyBuffer_Release(&rows);

@@ -14,8 +14,15 @@ const cw_plan_list *cw_plans_of(PyObject *capsule) { return PyCapsule_GetPointer
 
 static void store_free(cw_store *s)
 {
-    for (u64 i = 0; s->shard && i < s->shards; i++)
-        if (s->shard[i].base) munmap((void *)(uintptr_t)s->shard[i].base, s->shard[i].size);
+    for (u64 i = 0; s->shard && i < s->shards; i++) {
+        const cw_shard *shard = &s->shard[i];
+        if (shard->owner) {
+            PyBuffer_Release(shard->owner);
+            free(shard->owner);
+        } else if (shard->base) {
+            munmap((void *)(uintptr_t)shard->base, shard->size);
+        }
+    }
     free(s->first);
     free(s->usual);
     free(s->shard);
@@ -64,26 +71,57 @@ PyObject *cw_py_store_new(PyObject *self, PyObject *args)
     return capsule;
 }
 
-/* store_attach(handle, number, fd, size, rows_offset) -> 0, or the system's error number. What the shard's ends say was checked before, against
+static int rows_inside(const cw_store *s, u64 number, u64 size, u64 rows)
+{
+    if (number < s->shards && rows >= CW_SHARD_HEADER && rows <= size && s->first[number + 1] - s->first[number] <= (size - rows) / s->row_size) return 1;
+    PyErr_SetString(PyExc_ValueError, "store_attach: the rows are not inside the shard");
+    return 0;
+}
+
+/* store_attach(handle, number, fd, size, rows_offset, sparse) -> 0, or the system's error number. What the shard's ends say was checked before, against
  * the file's size. The mapping outlives the descriptor: thousands of shards need no thousands of open files. */
 PyObject *cw_py_store_attach(PyObject *self, PyObject *args)
 {
     (void)self;
     PyObject *capsule;
     unsigned long long number, size, rows;
-    int fd;
-    if (!PyArg_ParseTuple(args, "OKiKK", &capsule, &number, &fd, &size, &rows)) return NULL;
+    int fd, sparse;
+    if (!PyArg_ParseTuple(args, "OKiKKp", &capsule, &number, &fd, &size, &rows, &sparse)) return NULL;
     cw_store *s = PyCapsule_GetPointer(capsule, STORE);
-    if (!s) return NULL;
-    if (number >= s->shards || rows < CW_SHARD_HEADER || rows > size || (s->first[number + 1] - s->first[number]) > (size - rows) / s->row_size) {
-        PyErr_SetString(PyExc_ValueError, "store_attach: the rows are not inside the shard");
-        return NULL;
-    }
+    if (!s || !rows_inside(s, number, size, rows)) return NULL;
     if (s->shard[number].base) return PyLong_FromLong(0); /* another thread was faster */
     void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED) return PyLong_FromLong(errno);
-    s->shard[number] = (cw_shard){mapped, size, rows, s->first[number + 1] - s->first[number]};
+    /* What lies around a page is not wanted: it would push out what is, where not everything can stay in memory. */
+    if (sparse) madvise(mapped, size, MADV_RANDOM);
+    s->shard[number] = (cw_shard){.base = mapped, .size = size, .rows = rows, .count = s->first[number + 1] - s->first[number]};
     return PyLong_FromLong(0);
+}
+
+/* store_attach_memory(handle, number, shard, rows_offset): the bytes of a whole shard, which nobody may change any more */
+PyObject *cw_py_store_attach_memory(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *capsule, *memory;
+    unsigned long long number, rows;
+    if (!PyArg_ParseTuple(args, "OKOK", &capsule, &number, &memory, &rows)) return NULL;
+    cw_store *s = PyCapsule_GetPointer(capsule, STORE);
+    if (!s) return NULL;
+    Py_buffer *view = malloc(sizeof *view);
+    if (!view) return PyErr_NoMemory();
+    if (PyObject_GetBuffer(memory, view, PyBUF_SIMPLE)) {
+        free(view);
+        return NULL;
+    }
+    if (!rows_inside(s, number, (u64)view->len, rows) || s->shard[number].base) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "store_attach_memory: the shard is attached already");
+        PyBuffer_Release(view);
+        free(view);
+        return NULL;
+    }
+    s->shard[number] = (cw_shard){.base = view->buf, .size = (u64)view->len, .rows = rows, .count = s->first[number + 1] - s->first[number], .owner = view};
+    Py_INCREF(Py_None);
+    return Py_None;
 }
 
 static void plans_capsule_free(PyObject *capsule)

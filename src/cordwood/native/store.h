@@ -18,6 +18,7 @@ typedef struct {
     const u8 *base;  /* the whole file, mapped; NULL: not attached */
     u64 size, rows;  /* bytes; where the rows begin */
     u64 count;
+    void *owner;     /* a Py_buffer, if it is no mapping but memory of the caller's */
 } cw_shard;
 
 /* Where a sample is. */

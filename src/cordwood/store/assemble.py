@@ -9,7 +9,7 @@ along the first dimension, texts become lists. What cannot be stacked is a list,
 fields that are missing in some of the samples (None stands for those).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +20,12 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.store.carriers import CARRIERS, known
 from cordwood.store.layout import unpack_states
 from cordwood.store.node import ARRAYS
-from cordwood.store.reader import Fetched, Numbers, Reader, Rows
+from cordwood.store.reader import PLAIN, Delivery, Fetched, Filled, Numbers, Reader, Rows
 from cordwood.store.rebuild import Rebuilder, restore
 from cordwood.store.schema import ABSENT, NONE, PRESENT, Leaf
+from cordwood.store.treatment import Seeds
+
+Collate = Callable[[str, Any], Any]  # of a field's name and its values in a batch
 
 _PYTHON: Final = ("int", "float", "bool", "complex")
 _WITHIN: Final = 1 << 62  # that offsets lie inside their shard was seen when they were read
@@ -45,9 +48,9 @@ class Assembler:
         """One sample, by its number in the store."""
         return self.samples(np.array([number], np.int64))[0]
 
-    def samples(self, numbers: Numbers) -> list[Any]:
+    def samples(self, numbers: Numbers, *, seeds: Seeds | None = None, delivery: Delivery = PLAIN) -> list[Any]:
         """Some samples, each with memory of its own."""
-        found = self.reader.read(numbers, self.frames, self.columns, together=False)
+        found = self.reader.read(numbers, self.frames, self.columns, together=False, seeds=seeds, delivery=delivery)
         values = [self._values(numbers, leaf, found) for leaf in self.leaves]
         each = zip(*values, strict=True) if values else iter([()] * len(numbers))
         build = self.rebuilder.build
@@ -60,10 +63,42 @@ class Assembler:
         """Some samples as one batch."""
         if not len(numbers):
             raise UsageError("a batch of no samples has no shape: ask for at least one")
-        found = self.reader.read(numbers, self.frames, self.columns, together=True)
+        return self.batches(numbers, len(numbers))[0]
+
+    def batches(
+        self,
+        numbers: Numbers,
+        per: int,
+        *,
+        seeds: Seeds | None = None,
+        delivery: Delivery = PLAIN,
+        collate: Collate | None = None,
+        always: Sequence[str] = (),
+    ) -> list[Any]:
+        """Batches of `per` samples, read together; `collate` has the last word about each field, by its name.
+
+        Fields named in `always` are in a batch even if none of its samples has them.
+        """
+        read = self.reader.read_batches(numbers, per, self.frames, self.columns, seeds=seeds, delivery=delivery)
+        return [
+            self._batch(numbers[start : start + per], found, collate, always)
+            for start, found in zip(range(0, len(numbers), per), read, strict=True)
+        ]
+
+    def _batch(self, numbers: Numbers, found: Fetched, collate: Collate | None, always: Sequence[str]) -> Any:
         states = None if found.even else self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         values = [self._collated(numbers, leaf, found, states) for leaf in self.leaves]
-        return self.rebuilder.build(values, None if states is None else _joined(states))
+        if collate is not None:
+            values = [collate(leaf.name, value) for leaf, value in zip(self.leaves, values, strict=True)]
+        if states is None:
+            return self.rebuilder.build(values, None)
+        joined = _joined(states)
+        for name in always:
+            place = self.reader.schema.leaf(name).state
+            while place >= 0:
+                joined[place] = PRESENT
+                place = self.reader.schema.places[place].parent
+        return self.rebuilder.build(values, joined)
 
     def _states(self, numbers: Numbers, rows: Rows) -> npt.NDArray[np.uint8]:
         """The state of every place in every sample; FormatError if it cannot be."""
@@ -107,7 +142,7 @@ class Assembler:
             return _column_batch(leaf, found.columns[self._position[leaf.number]])
         else:
             arrays = self._values(numbers, leaf, found)
-        if here is None or not lacking:
+        if here is None or not lacking or isinstance(arrays, Filled):
             return arrays
         return [value if there else None for value, there in zip(arrays, here.tolist(), strict=True)]
 

@@ -14,16 +14,20 @@ import math
 import mmap
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import torch.utils.data
 
-from cordwood.codecs.frame import physical_memory
+from cordwood.codecs.machine import physical_memory
 from cordwood.errors import FormatError
 
 Bytes = npt.NDArray[np.uint8]
+# Memory of a shape: as NumPy has the dtype and as torch has it. Gives the tensor, and an array that shows its memory.
+Allocate = Callable[[tuple[int, ...], "np.dtype[Any]", torch.dtype], tuple[torch.Tensor, npt.NDArray[Any]]]
 
 _WORTH_KEEPING = 64 << 10  # what is smaller, malloc itself keeps for reuse
 _HUGE = 4 << 20
@@ -47,6 +51,15 @@ def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDAr
     # Not at exit: the interpreter's end takes the memory anyway.
     weakref.finalize(lent, _take_back, block).atexit = False
     return lent
+
+
+def new_tensor(
+    shape: tuple[int, ...], carrier: "np.dtype[Any]", dtype: torch.dtype
+) -> tuple[torch.Tensor, npt.NDArray[Any]]:
+    """A tensor that owns exactly its bytes, and its array; dtypes that NumPy lacks are unsigned integers there."""
+    array = new_array(shape, carrier)
+    made = torch.from_numpy(array)
+    return made if made.dtype == dtype else made.view(dtype), array
 
 
 def check_memory(shape: tuple[int, ...], itemsize: int, where: str, *named: object) -> None:
@@ -79,7 +92,7 @@ def _fresh(nbytes: int) -> Bytes:
 
 def _take_back(block: Bytes) -> None:
     """Runs wherever the last reference ends, maybe in the middle of `_block`: no locks, only steps that are atomic."""
-    if sum(size * len(blocks) for size, blocks in list(_idle.items())) + block.nbytes > _most_idle():
+    if idle_bytes() + block.nbytes > _most_idle():
         _idle.clear()  # sizes that are no longer asked for must not keep out those that are
         if block.nbytes > _most_idle():
             return
@@ -92,6 +105,11 @@ def _most_idle() -> int:
     # Workers of a DataLoader are many, and hand their tensors on through memory of another kind.
     worker = torch.utils.data.get_worker_info() is not None
     return min(_MOST_IN_A_WORKER if worker else _MOST, physical_memory() // 16)
+
+
+def idle_bytes() -> int:
+    """The memory that waits to be used again."""
+    return sum(size * len(blocks) for size, blocks in list(_idle.items()))
 
 
 def release() -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array
-from cordwood.codecs.frame import decode_into, physical_memory
+from cordwood.codecs.frame import decode_into
+from cordwood.codecs.machine import physical_memory
 from cordwood.codecs.plan import Plan
 from cordwood.codecs.refusal import raise_if_refused
 from cordwood.errors import FormatError

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cordwood.codecs.frame import default_threads
+from cordwood.codecs.machine import default_threads
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import UsageError
 from cordwood.store.field import Field

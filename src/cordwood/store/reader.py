@@ -3,17 +3,14 @@
     reader = Reader(["train.cordwood"])
     rows, arrays = reader.fetch(np.array([7, 3]), reader.schema.frames, together=True)
 
-Opening reads `store.json` and the records of the shards, nothing else. A shard is mapped when a sample of it is first
-asked for, a plan is loaded when a frame first names it. Every read copies and checks what it gives (`native/guard.c`
-tells why), so any number of threads may read at once, and a fork may happen at any time.
+A plan is loaded when a frame first names it. Every read copies and checks what it gives (`native/guard.c` tells why),
+so any number of threads may read at once, and a fork may happen at any time.
 """
 
 import math
 import os
-import threading
 import weakref
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,28 +18,32 @@ import numpy.typing as npt
 import torch
 
 from cordwood.codecs.dtypes import BY_CODE, DTYPES
-from cordwood.codecs.frame import default_threads, physical_memory
-from cordwood.errors import FormatError, StorageError, UsageError
+from cordwood.codecs.machine import default_threads, physical_memory
+from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
-from cordwood.store import manifest as manifests
-from cordwood.store import shardindex
-from cordwood.store.alike import check_classes, common_schema, length_of, records_of
-from cordwood.store.buffers import check_memory, new_array, release
+from cordwood.store.buffers import Allocate, check_memory, new_tensor, release
+from cordwood.store.carriers import known
 from cordwood.store.faults import OUT_SHAPE, PLAN_MISSING, fault_error
-from cordwood.store.layout import Layout, pack_states
-from cordwood.store.loadedplans import LoadedPlans
 from cordwood.store.node import ARRAYS
-from cordwood.store.regular import opened
-from cordwood.store.schema import NONE, PRESENT, Leaf
-from cordwood.store.shardfile import ShardEnds, read_ends_of, shard_name
+from cordwood.store.schema import Leaf
+from cordwood.store.shards import Shards
+from cordwood.store.treatment import Seeds, Treated, Treatment
 from cordwood.tensors.dtypes import torch_dtype
 
 Numbers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
-# Of one leaf: a tensor of all samples, or one a sample and None where it has none; texts and their like are bytes.
-Arrays = torch.Tensor | list[torch.Tensor | None] | list[bytes | None]
 
-_MOST_MAPPED = 32768  # shards; the system allows a process about twice as many mappings
+
+class Filled(NamedTuple):
+    """Rows of different lengths in one tensor, filled up; a sample that has none has length 0."""
+
+    values: torch.Tensor
+    lengths: torch.Tensor
+
+
+# Of one leaf: a tensor of all samples, or one a sample and None where it has none; texts and their like are bytes.
+Arrays = torch.Tensor | Filled | list[torch.Tensor | None] | list[bytes | None]
+
 _READERS: "weakref.WeakSet[Reader]" = weakref.WeakSet()
 
 
@@ -55,8 +56,32 @@ class Fetched(NamedTuple):
     arrays: list[Arrays]
 
 
-class Reader:
-    """Stores whose samples are alike, one after the other; `lengths` cuts each off after so many samples."""
+class Delivery(NamedTuple):
+    """How arrays arrive: what is done with which frame leaves on the way, in which memory, by how many threads."""
+
+    treatments: Mapping[int, Treatment] = {}
+    allocate: Allocate = new_tensor
+    threads: int | None = None
+    bytes_read: npt.NDArray[np.uint64] | None = None  # one number, to which what was read is added
+    fills: Mapping[
+        int, float
+    ] = {}  # frame leaves whose arrays, where they have one dimension, are rows filled up with it
+
+
+PLAIN = Delivery()
+
+
+class _Outs(NamedTuple):
+    """Memory for one leaf: of every batch for the caller, and as the native call takes it."""
+
+    arrays: list[Arrays]
+    per: int
+    native: Any
+    treat: tuple[Any, ...] | None = None
+
+
+class Reader(Shards):
+    """Reads samples of stores that are alike."""
 
     def __init__(
         self,
@@ -64,109 +89,16 @@ class Reader:
         *,
         threads: int | None = None,
         lengths: Sequence[int] | None = None,
+        sparse: bool = False,
     ) -> None:
-        self.paths = tuple(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay links
-        self.threads = threads
-        self.manifests = tuple(manifests.read(path) for path in self.paths)
-        self.schema = common_schema(self.paths, self.manifests)
-        check_classes(self.paths, self.manifests)
-        self.layout = Layout(self.schema)
-        self.records = tuple(records_of(path, one.schema) for path, one in zip(self.paths, self.manifests, strict=True))
-        self.lengths = tuple(
-            length_of(path, records, None if lengths is None else lengths[i])
-            for i, (path, records) in enumerate(zip(self.paths, self.records, strict=True))
-        )
+        super().__init__(paths, threads=threads, lengths=lengths, sparse=sparse)
         self._accepted = [1 << DTYPES[_stored(leaf)].code for leaf in self.schema.frames]
-        self._dtypes = [(DTYPES[_stored(leaf)].numpy, torch_dtype(_stored(leaf))) for leaf in self.schema.frames]
         in_front = self.layout.dtype.fields["columns"][1] if self.layout.dtype.fields else 0
         self._column_places = [(in_front + at.start, at.stop - at.start) for at in self.layout.column_slices]
-        self._firsts = self._place_shards()
-        self._shard_starts = np.cumsum([0, *map(len, self.records)])
-        self._handle = self._new_handle()
-        self._mapped = 0
-        self._lock = threading.Lock()
-        self._plans = LoadedPlans()
         self._shapes: dict[int, tuple[int, ...]] = {}  # of a frame leaf's last sample
         self._ragged: set[int] = set()  # frame leaves of which two shapes were seen
         _READERS.add(self)
         weakref.finalize(self, _release_memory).atexit = False
-
-    def _place_shards(self) -> npt.NDArray[np.uint64]:
-        """The number of every shard's first sample, and at last that of all samples."""
-        firsts, start = [], 0
-        for records, length in zip(self.records, self.lengths, strict=True):
-            firsts.append(np.minimum(records["first"], length) + np.uint64(start))
-            start += length
-        return np.concatenate([*firsts, np.array([start], np.uint64)]).astype(np.uint64)
-
-    def _new_handle(self) -> Any:
-        usual = pack_states(bytes(NONE if place.node.kind == "none" else PRESENT for place in self.schema.places))
-        return _native.store_new(self._firsts.tobytes(), self.layout.row_size, self.layout.frames, usual)
-
-    def __len__(self) -> int:
-        return int(self._firsts[-1])
-
-    @property
-    def fields(self) -> tuple[manifests.FieldEntry, ...]:
-        """What is recorded of every leaf, by the first store that has samples."""
-        return next((one.fields for one in self.manifests if one.schema is not None), ())
-
-    # ---- where a sample is ---------------------------------------------------------------------------------------
-
-    def shard_of(self, number: int) -> tuple[Path, int]:
-        """The shard that a sample is in, and the sample's number there."""
-        shard = int(np.searchsorted(self._firsts, number, "right")) - 1
-        return self._shard_path(shard), number - int(self._firsts[shard])
-
-    def _shard_path(self, shard: int) -> Path:
-        store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
-        return self.paths[store] / shard_name(shard - int(self._shard_starts[store]))
-
-    def where(self, number: int, leaf: Leaf | None = None) -> str:
-        """A sample, or a field of it, in the words of messages."""
-        path, row = self.shard_of(number)
-        field = f", field {leaf.name!r}" if leaf is not None else ""
-        return f"{path}: sample {number} (row {row} of the shard){field}"
-
-    def _attach(self, found: Sequence[int]) -> None:
-        shards = list(dict.fromkeys(found))
-        with self._lock:
-            if self._mapped and self._mapped + len(shards) > _MOST_MAPPED:
-                # The older handle goes when the last call that uses it returns; the next one tells all that it needs.
-                self._handle, self._mapped = self._new_handle(), 0
-                return
-            for shard in shards:
-                self._map(shard)
-                self._mapped += 1
-
-    def _map(self, shard: int) -> None:
-        store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
-        local = shard - int(self._shard_starts[store])
-        path, record = self._shard_path(shard), self.records[store][local]
-        first = int(self._firsts[shard])
-        lost = f"samples {first} to {int(self._firsts[shard + 1]) - 1} cannot be read"
-        try:
-            with opened(path, f"the shard, {lost}") as fd:
-                ends = self._checked_ends(fd, path, record)
-                failed = _native.store_attach(self._handle, shard, fd, ends.file_size, ends.rows_offset)
-        except FormatError as error:
-            raise FormatError(f"{error}; {lost}", error.reason) from None
-        except StorageError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
-                raise
-            raise FormatError(f"{path}: the shard is not there, {lost}: restore the file from a copy") from None
-        if failed:
-            raise StorageError(failed, f"{os.strerror(failed)}: the shard cannot be mapped, {lost}", str(path))
-
-    def _checked_ends(self, fd: int, path: Path, record: Any) -> ShardEnds:
-        ends = read_ends_of(fd, str(path))
-        shardindex.check_record(str(path), record, ends)
-        if ends.schema_hash != self.schema.hash or ends.row_size != self.layout.row_size:
-            raise FormatError(
-                f"{path}: a shard of another schema ({ends.schema_hash:016x}, rows of {ends.row_size} bytes) than this "
-                f"store's ({self.schema.hash:016x}, {self.layout.row_size} bytes)"
-            )
-        return ends
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -178,21 +110,56 @@ class Reader:
         found = self.read(np.ascontiguousarray(numbers, np.int64), leaves, (), together=together)
         return found.row_bytes.view(self.layout.dtype), found.arrays
 
-    def read(self, numbers: Numbers, frames: Sequence[Leaf], columns: Sequence[Leaf], *, together: bool) -> "Fetched":
+    def read(
+        self,
+        numbers: Numbers,
+        frames: Sequence[Leaf],
+        columns: Sequence[Leaf],
+        *,
+        together: bool,
+        seeds: Seeds | None = None,
+        delivery: Delivery = PLAIN,
+    ) -> Fetched:
         """What :meth:`fetch` gives, and columns of the rows, in one native call."""
-        memory = np.empty(len(numbers) * self.layout.row_size, np.uint8)
-        values = [np.empty(len(numbers), self.layout.column_dtypes[leaf.column]) for leaf in columns]
+        per = len(numbers) if together else 0
+        return self.read_batches(numbers, per, frames, columns, seeds=seeds, delivery=delivery)[0]
+
+    def read_batches(
+        self,
+        numbers: Numbers,
+        per: int,
+        frames: Sequence[Leaf],
+        columns: Sequence[Leaf],
+        *,
+        seeds: Seeds | None = None,
+        delivery: Delivery = PLAIN,
+    ) -> list[Fetched]:
+        """Several batches of `per` samples (the last may have fewer) in one native call; 0: each sample by itself."""
+        count, row_size = len(numbers), self.layout.row_size
+        memory = np.empty(count * row_size, np.uint8)
+        values = [np.empty(count, self.layout.column_dtypes[leaf.column]) for leaf in columns]
         places = tuple((*self._column_places[leaf.column], out) for leaf, out in zip(columns, values, strict=True))
         for _ in range(2 * len(frames) + 2):
-            outs = [self._outs(numbers, leaf, together) for leaf in frames]
+            outs = [self._outs(numbers, leaf, per, seeds, delivery) for leaf in frames]
             wanted = tuple(
-                (leaf.frame, self._accepted[leaf.frame], out[1]) for leaf, out in zip(frames, outs, strict=True)
+                (leaf.frame, self._accepted[leaf.frame], out.per, out.native, out.treat)
+                for leaf, out in zip(frames, outs, strict=True)
             )
-            even, faults = self._read(numbers, memory, places, wanted)
+            even, faults = self._read(numbers, memory, places, wanted, delivery)
             if not faults:
                 # A bool is true or not, whatever bits say so.
                 values = [found.view(np.uint8) != 0 if found.dtype == np.bool_ else found for found in values]
-                return Fetched(even, memory, values, [out[0] for out in outs])
+                if not per or per >= count:
+                    return [Fetched(even, memory, values, [_all_of(out) for out in outs])]
+                return [
+                    Fetched(
+                        even,
+                        memory[start * row_size : (start + per) * row_size],
+                        [found[start : start + per].copy() for found in values],
+                        [_batch_of(out, start, per) for out in outs],
+                    )
+                    for start in range(0, count, per)
+                ]
             for which, fault in faults:
                 leaf = frames[which] if which >= 0 else None
                 if leaf is None or fault[1] != OUT_SHAPE or leaf.node.kind not in ARRAYS:
@@ -200,12 +167,15 @@ class Reader:
                 self._ragged.add(leaf.frame)  # an array of another shape than the one before: ask each
         raise FormatError(f"{self.where(int(numbers[0]), None)}: shapes changed while they were read; read again")
 
-    def _read(self, numbers: Numbers, memory: Any, columns: Any, wanted: Any) -> tuple[bool, list[tuple[int, Any]]]:
+    def _read(
+        self, numbers: Numbers, memory: Any, columns: Any, wanted: Any, delivery: Delivery
+    ) -> tuple[bool, list[tuple[int, Any]]]:
         """One native read, with the shards and plans that it turns out to need: whether all is there, and faults."""
+        threads = delivery.threads or self._threads()
         while True:
             plans = self._plans.handle
             answer = _native.store_read(
-                self._handle, numbers, memory, columns, wanted, plans, self._threads(), physical_memory()
+                self._handle, numbers, memory, columns, wanted, plans, threads, physical_memory(), delivery.bytes_read
             )
             if answer is None:
                 return True, []
@@ -219,17 +189,22 @@ class Reader:
             if not any(self._plans.load(plans, *self._plan_places(number)) for number in lacking):
                 return False, answer[1]
 
+    def advise(self, numbers: Numbers, frames: Sequence[Leaf]) -> int:
+        """Tell the system that these samples are read soon; the bytes that it was asked for."""
+        wanted = bytearray(self.layout.frames)
+        for leaf in frames:
+            wanted[leaf.frame] = 1
+        while True:
+            answer = _native.store_advise(self._handle, numbers, bytes(wanted))
+            if isinstance(answer, int):
+                return answer
+            self._attach(answer[1])
+
     def _error(self, number: int, leaf: Leaf | None, fault: Any) -> FormatError:
         where = self.where(number, leaf)
         if fault[1] == PLAN_MISSING:
             self._plans.explain(*self._plan_places(number), where)
         return fault_error(where, fault)
-
-    def _plan_places(self, number: int) -> tuple[Path, tuple[str, ...], Path]:
-        """Where the plans of a sample's frames may be: the store, the names it tells, the shard."""
-        shard = int(np.searchsorted(self._firsts, number, "right")) - 1
-        store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
-        return self.paths[store], self.manifests[store].plan_names, self._shard_path(shard)
 
     def _threads(self) -> int:
         if self.threads is not None:
@@ -239,40 +214,86 @@ class Reader:
 
     # ---- shapes and memory ---------------------------------------------------------------------------------------
 
-    def _outs(self, numbers: Numbers, leaf: Leaf, together: bool) -> tuple[Arrays, Any]:
-        """Memory for a leaf of some samples: for the caller, and as the native call takes it."""
+    def _outs(self, numbers: Numbers, leaf: Leaf, per: int, seeds: Seeds | None, delivery: Delivery) -> _Outs:
         if leaf.node.kind not in ARRAYS:
             texts: list[bytes | None] = []
-            return texts, texts
+            return _Outs([texts], 0, texts)
         count = len(numbers)
-        carrier, dtype = self._dtypes[leaf.frame]
-        if dtype is None:
-            raise UsageError(f"field {leaf.name!r} holds {leaf.stored}, which this version of torch does not have")
+        name = _stored(leaf)
+        fill = delivery.fills.get(leaf.frame)
+        if fill is not None and per:
+            filled = self._filled(numbers, leaf, per, fill, delivery)
+            if filled is not None:
+                return filled
         one_shape = self._one_shape(numbers, leaf)
-        shapes = [one_shape] * count if one_shape is not None else self.shapes(numbers, leaf)
-        if together and (one_shape is not None or _alike(shapes)):
-            shape = (count, *(shapes[0] or ()))
-            check_memory(shape, dtype.itemsize, "field %r of %d samples", leaf.name, count)
-            batch = new_array(shape, carrier)
-            return _tensor(batch, dtype), batch
-        for shape in {shape for shape in shapes if shape is not None}:
+        shapes = None if one_shape is not None else self.shapes(numbers, leaf)
+        treatment, treated = delivery.treatments.get(leaf.frame), None
+        if treatment is not None and (one_shape is not None or any(shape is not None for shape in shapes or ())):
+            treated = treatment.of(leaf.name, name, one_shape or shapes or (), seeds)
+            name = name if treated is None else treated.dtype
+        carrier, dtype = DTYPES[name].numpy, torch_dtype(name)
+        if dtype is None:
+            raise UsageError(f"field {leaf.name!r} holds {name}, which this version of torch does not have")
+        native = treated.native if treated is not None else None
+        if per and one_shape is not None:
+            shape = one_shape if treated is None else treated.shape(one_shape)
+            check_memory((count, *shape), dtype.itemsize, "field %r of %d samples", leaf.name, count)
+            starts = range(0, count, per)
+            made = [delivery.allocate((min(per, count - start), *shape), carrier, dtype) for start in starts]
+            seen: list[Arrays] = [_seen(tensor, treated) for tensor, _ in made]
+            return _Outs(seen, per, tuple(array for _, array in made), native)
+        sizes: list[tuple[int, ...] | None] = [one_shape] * count if shapes is None else shapes
+        if treated is not None:
+            sizes = [None if shape is None or len(shape) != 3 else treated.shape(shape) for shape in sizes]
+        for shape in {shape for shape in sizes if shape is not None}:
             check_memory(shape, dtype.itemsize, "field %r", leaf.name)
-        total = sum(math.prod(shape) for shape in shapes if shape is not None)
+        total = sum(math.prod(shape) for shape in sizes if shape is not None)
         check_memory((total,), dtype.itemsize, "field %r of %d samples", leaf.name, count)
-        apart = tuple(None if shape is None else new_array(shape, carrier) for shape in shapes)
-        return [None if array is None else _tensor(array, dtype) for array in apart], apart
+        arrays: list[Arrays] = []
+        apart: list[Any] = []
+        for start in range(0, count, per or count or 1):
+            batch = sizes[start : start + (per or count)]
+            if per and _alike(batch):
+                tensor, array = delivery.allocate((len(batch), *(batch[0] or ())), carrier, dtype)
+                arrays.append(_seen(tensor, treated))
+                apart += list(array) if array.ndim > 1 else [array[i : i + 1].reshape(()) for i in range(len(array))]
+            else:
+                each = [None if shape is None else delivery.allocate(shape, carrier, dtype) for shape in batch]
+                arrays.append([None if one is None else _seen(one[0], treated) for one in each])
+                apart += [None if one is None else one[1] for one in each]
+        return _Outs(arrays, 0, tuple(apart), native)
+
+    def _filled(self, numbers: Numbers, leaf: Leaf, per: int, fill: float, delivery: Delivery) -> _Outs | None:
+        """Rows straight into what is filled up; None if some are no rows."""
+        shapes = self.shapes(numbers, leaf)
+        dtype = known(_stored(leaf))
+        if any(shape is not None and len(shape) != 1 for shape in shapes):
+            return None
+        lengths = np.array([0 if shape is None else shape[0] for shape in shapes], np.int64)
+        arrays: list[Arrays] = []
+        rows: list[Any] = []
+        for start in range(0, len(shapes), per):
+            batch = lengths[start : start + per]
+            size = (len(batch), int(batch.max()))
+            check_memory(size, dtype.itemsize, "field %r of %d samples", leaf.name, len(batch))
+            tensor, array = delivery.allocate(size, DTYPES[_stored(leaf)].numpy, dtype)
+            tensor.fill_(fill)
+            arrays.append(Filled(tensor, torch.from_numpy(batch.copy())))
+            rows += [row[:length] for row, length in zip(array, batch.tolist(), strict=True)]
+        there = (None if shape is None else row for shape, row in zip(shapes, rows, strict=True))
+        return _Outs(arrays, 0, tuple(there))
 
     def _one_shape(self, numbers: Numbers, leaf: Leaf) -> tuple[int, ...] | None:
         """The shape that all samples are taken to have, until one turns out to have another."""
         if leaf.frame in self._ragged or not len(numbers):
             return None
-        known = self._shapes.get(leaf.frame)
-        if known is None:
-            known = self.shapes(numbers[:1], leaf)[0]
-            if known is None:
+        seen = self._shapes.get(leaf.frame)
+        if seen is None:
+            seen = self.shapes(numbers[:1], leaf)[0]
+            if seen is None:
                 return None
-            self._shapes[leaf.frame] = known
-        return known
+            self._shapes[leaf.frame] = seen
+        return seen
 
     def shapes(self, numbers: Numbers, leaf: Leaf) -> list[tuple[int, ...] | None]:
         """The shape of a leaf's array in each sample, None where it has none."""
@@ -304,20 +325,20 @@ def _release_memory() -> None:
         release()
 
 
-def _renew_locks() -> None:
-    """In a forked process: a thread that had a lock when it was forked does not exist in it."""
-    for reader in _READERS:
-        reader._lock = threading.Lock()
-        reader._plans.renew_lock()
+def _all_of(outs: _Outs) -> Arrays:
+    return outs.arrays[0] if outs.arrays else []
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+def _batch_of(outs: _Outs, start: int, per: int) -> Arrays:
+    if isinstance(outs.native, list):
+        texts: list[bytes | None] = outs.native[start : start + per]
+        return texts
+    return outs.arrays[start // per]
 
 
-def _tensor(array: npt.NDArray[Any], dtype: torch.dtype) -> torch.Tensor:
-    """The tensor of an array's memory; dtypes that NumPy lacks came as unsigned integers."""
-    made = torch.from_numpy(array)
-    return made if made.dtype == dtype else made.view(dtype)
+def _seen(tensor: torch.Tensor, treated: Treated | None) -> torch.Tensor:
+    """As the caller sees it: channels in front of height and width, wherever they are in memory."""
+    return tensor.movedim(-1, -3) if treated is not None and treated.channels_last else tensor
 
 
 def _alike(shapes: Sequence[tuple[int, ...] | None]) -> bool:

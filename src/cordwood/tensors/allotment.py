@@ -1,6 +1,6 @@
 """How much memory a file may make us reserve."""
 
-from cordwood.codecs.frame import physical_memory
+from cordwood.codecs.machine import physical_memory
 from cordwood.errors import FormatError, UsageError
 
 _LIMIT_REASON = 26

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import torch
 from torch.storage import TypedStorage
 
-from cordwood.codecs.frame import physical_memory
+from cordwood.codecs.machine import physical_memory
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.brief import Refused, brief, reason_of
 from cordwood.tensors.dtypes import storage_dtypes

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
-from cordwood.codecs.frame import physical_memory
+from cordwood.codecs.machine import physical_memory
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.brief import Refused, reason_of
 from cordwood.tensors.effort import FREE

@@ -1,0 +1,70 @@
+/* Telling the system which samples will be read soon, so that a disk brings them while others are decoded. */
+#include "module_store.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct {
+    const cw_store *store;
+    cw_place *places;   /* [n] */
+    const u8 *frames;   /* a byte for each frame leaf: is it wanted? */
+    u64 n, page, bytes;
+} advice;
+
+static void advise(advice *a, const cw_shard *shard, u64 start, u64 end)
+{
+    if (end <= start) return;
+    u64 from = start / a->page * a->page;
+    if (!madvise((void *)(uintptr_t)(shard->base + from), end - from, MADV_WILLNEED)) a->bytes += end - from;
+}
+
+/* Frames that follow each other are asked for together. */
+static void advise_sample(advice *a, u64 i, u8 *row)
+{
+    cw_err e = {0};
+    const cw_place *at = &a->places[i];
+    u64 start = 0, end = 0;
+    if (at->shard->owner || cw_row_read(at, a->store->row_size, a->store->frames, row, &e)) return; /* whoever reads it tells what is wrong */
+    for (u32 k = 0; k < a->store->frames; k++) {
+        if (!a->frames[k]) continue;
+        u64 first = cw_row_offset(row, k);
+        if (first != end) {
+            advise(a, at->shard, start, end);
+            start = first;
+        }
+        end = cw_row_offset(row, k + 1);
+    }
+    advise(a, at->shard, start, end);
+}
+
+/* store_advise(handle, indices, wanted) -> the number of bytes asked for, or ("attach", shard numbers); wanted: a byte for each frame leaf */
+PyObject *cw_py_store_advise(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *capsule, *result = NULL;
+    Py_buffer indices;
+    const char *wanted;
+    Py_ssize_t n_wanted;
+    if (!PyArg_ParseTuple(args, "Oy*y#", &capsule, &indices, &wanted, &n_wanted)) return NULL;
+    cw_store *s = cw_store_of(capsule);
+    advice a = {.store = s, .frames = (const u8 *)wanted, .n = (u64)indices.len / 8, .page = (u64)sysconf(_SC_PAGESIZE)};
+    a.places = malloc((a.n + 1) * sizeof *a.places);
+    u8 *row = s ? malloc((size_t)s->row_size + 16) : NULL;
+    if (s && (!a.places || !row)) PyErr_NoMemory();
+    else if (s && (u32)n_wanted != s->frames) PyErr_SetString(PyExc_ValueError, "store_advise: a byte is needed for every frame leaf");
+    if (PyErr_Occurred()) goto done;
+    PyObject *missing = cw_find_places(s, &indices, a.places);
+    if (missing) result = Py_BuildValue("(sN)", "attach", missing);
+    if (missing || PyErr_Occurred()) goto done;
+    Py_BEGIN_ALLOW_THREADS
+    cw_guard_prepare();
+    for (u64 i = 0; i < a.n; i++) advise_sample(&a, i, row + 8);
+    Py_END_ALLOW_THREADS
+    result = PyLong_FromUnsignedLongLong(a.bytes);
+done:
+    free(a.places);
+    free(row);
+    PyBuffer_Release(&indices);
+    return result;
+}
