@@ -12,6 +12,8 @@
         writer.append({"image": image, "label": 3})
     ds = cw.open("train.cordwood")      # a torch dataset: len(ds), ds[3], ds[[5, 1, 9]]
 
+    for batch in cw.Loader(ds, batch_size=256, shuffle=True): ...
+
     frame = cw.codecs.encode(array, "small")
 
 Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from cordwood.errors import FormatError as FormatError
     from cordwood.errors import StorageError as StorageError
     from cordwood.errors import UsageError as UsageError
+    from cordwood.feed import Loader as Loader
+    from cordwood.feed import Padded as Padded
+    from cordwood.feed import augment as augment
+    from cordwood.feed import prefetch as prefetch
     from cordwood.store import Dataset as Dataset
     from cordwood.store import Field as Field
     from cordwood.store import Writer as Writer
@@ -56,10 +62,13 @@ _HOME = {
     "Field": "store",
     "FormatError": "errors",
     "Inspection": "tensors",
+    "Loader": "feed",
+    "Padded": "feed",
     "Peek": "tensors",
     "StorageError": "errors",
     "UsageError": "errors",
     "Writer": "store",
+    "augment": "feed",
     "codecs": "codecs",
     "concat": "store",
     "errors": "errors",
@@ -68,6 +77,7 @@ _HOME = {
     "open": "store",
     "peek": "tensors",
     "pickle_module": "tensors",
+    "prefetch": "feed",
     "salvage": "store",
     "save": "tensors",
     "trim": "tensors",
@@ -82,11 +92,14 @@ __all__ = [
     "Field",
     "FormatError",
     "Inspection",
+    "Loader",
+    "Padded",
     "Peek",
     "StorageError",
     "UsageError",
     "Writer",
     "__version__",
+    "augment",
     "codecs",
     "concat",
     "errors",
@@ -95,6 +108,7 @@ __all__ = [
     "open",
     "peek",
     "pickle_module",
+    "prefetch",
     "salvage",
     "save",
     "trim",

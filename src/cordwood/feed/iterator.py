@@ -1,0 +1,119 @@
+"""One pass over a loader: takes batches from its thread, counts them, and tells the pace how it goes."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from cordwood.feed.background import Background
+from cordwood.feed.device import Mover
+from cordwood.feed.epoch import Made
+from cordwood.feed.pace import Pace
+
+_LOOK_EVERY = 0.2  # seconds
+_LEAST_BATCHES = 8
+
+
+@dataclass
+class Progress:
+    """How far the consumer of an iteration is; the loader and the iterator have it in common."""
+
+    epoch: int
+    consumed: int
+    length: int
+    drawn: int
+    batches: int = 0
+    samples: int = 0
+    counted: int = 0  # samples after the first batch: only these have a time
+    first: float = 0.0
+    seconds: float = 0.0
+    waited: float = 0.0
+    waits: int = 0
+
+
+class Begun(NamedTuple):
+    """What an iteration works with from its first batch on."""
+
+    background: Background[Made]
+    pace: Pace
+    mover: Mover
+    progress: Progress
+
+
+class LoaderIterator(Iterator[Any]):
+    """The batches of one epoch; forgetting it ends its thread.
+
+    It begins when the first batch is asked for, and not before: frameworks make iterators to look at, and set the epoch
+    afterwards.
+    """
+
+    def __init__(self, begin: Callable[[], Begun], transform: Callable[[Any], Any] | None) -> None:
+        self._begin: Callable[[], Begun] | None = begin
+        self._begun: Begun | None = None
+        self._transform = transform
+        self._starting = threading.Lock()
+        self._broken = False  # it ended before the epoch did
+        self._began = self._looked = 0.0
+        self._before = (0, 0.0, 0.0)
+        self._at_first = (0.0, 0)  # waiting for the first batch is told by itself
+
+    def __iter__(self) -> "LoaderIterator":
+        return self
+
+    def __next__(self) -> Any:
+        begun = self._begun or self._start()
+        background, _, mover, progress = begun
+        try:
+            made = background.get()
+        except BaseException as error:
+            if isinstance(error, StopIteration) and not self._broken:
+                progress.consumed = progress.length
+            self.close()
+            raise
+        batch = mover.arrive(made.batch)
+        if self._transform is not None:
+            batch = self._transform(batch)
+        progress.consumed = made.consumed
+        progress.batches += 1
+        progress.samples += made.samples
+        self._measure(begun, made.samples)
+        return batch
+
+    def _start(self) -> Begun:
+        with self._starting:  # threads may share an iterator
+            if self._begun is None:
+                if self._begin is None:
+                    raise StopIteration
+                self._began = perf_counter()
+                self._begun, self._begin = self._begin(), None
+            return self._begun
+
+    def _measure(self, begun: Begun, samples: int) -> None:
+        background, pace, _, progress = begun
+        now = perf_counter()
+        if progress.batches == 1:
+            progress.first = now - self._began
+            self._began = self._looked = now
+            self._before = (1, background.waited, background.paused)
+            self._at_first = (background.waited, background.waits)
+            background.depth = pace.depth
+            return
+        progress.counted += samples
+        progress.seconds = now - self._began
+        progress.waited = background.waited - self._at_first[0]
+        progress.waits = background.waits - self._at_first[1]
+        if now - self._looked > _LOOK_EVERY and progress.batches - self._before[0] >= _LEAST_BATCHES:
+            _, waited, paused = self._before
+            pace.look(now - self._looked, background.waited - waited, background.paused - paused)
+            if background.depth != pace.depth:
+                background.depth = pace.depth
+            self._before = (progress.batches, background.waited, background.paused)
+            self._looked = now
+
+    def close(self) -> None:
+        """End the thread and drop what is ready; nothing comes after that."""
+        self._broken = True
+        self._begin = None
+        if self._begun is not None:
+            self._begun.background.close()

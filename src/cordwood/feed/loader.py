@@ -1,0 +1,385 @@
+"""The Loader: a store as batches, shuffled, shared among ranks, resumed anywhere."""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from cordwood.errors import UsageError
+from cordwood.feed import memory as memories
+from cordwood.feed.background import Background
+from cordwood.feed.collate import Collation
+from cordwood.feed.device import Mover
+from cordwood.feed.epoch import Epoch
+from cordwood.feed.fingerprints import fingerprint_of
+from cordwood.feed.hostmemory import allocator
+from cordwood.feed.iterator import Begun, LoaderIterator, Progress
+from cordwood.feed.making import Maker, Samples
+from cordwood.feed.pace import Pace
+from cordwood.feed.randomcheck import warn_if_random
+from cordwood.feed.sampleprocesses import process_batches
+from cordwood.feed.samplers import order_of
+from cordwood.feed.samplework import ThreadBatches
+from cordwood.feed.source import store_of
+from cordwood.feed.state import LAST_EPOCH, Identity, Place, check_drawn, new_state, read_state
+from cordwood.feed.stats import Stats
+from cordwood.feed.steps import Steps
+from cordwood.feed.streams import device_of
+from cordwood.feed.treatments import treatments_of
+from cordwood.feed.world import rank_and_world
+from cordwood.store import Dataset
+from cordwood.store.buffers import idle_bytes
+from cordwood.store.reader import Reader
+from cordwood.tensors.brief import brief
+
+_AT_ONCE = 8192  # places of an order
+_LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+class Loader:
+    """Batches of a store.
+
+    ::
+
+        loader = cw.Loader(ds, batch_size=256, shuffle=True, normalize={"image": (mean, std)})
+        for epoch in range(10):
+            for batch in loader: ...
+
+    Batches are what torch's ``default_collate`` makes of the samples. Native threads read and decode them, some
+    batches ahead of the consumer, into memory that is used again when nothing refers to a batch any more: a batch that
+    you keep is yours for good.
+
+    The order of an epoch depends on ``seed`` and the number of the epoch alone. Each ``iter()`` starts the next epoch
+    unless :meth:`set_epoch` was called. Ranks are found when an iteration starts (``rank`` and ``world_size``, else
+    ``torch.distributed``, else the environment): together they see every sample once, in the same number of batches.
+    :meth:`state_dict` is a few numbers, the same on all ranks, from which any number of ranks goes on.
+
+    :param dataset: what ``cw.open`` gave; also ``select``, ``subset``, ``concat``, ``Subset``, ``random_split`` of it.
+    :param batch_size: samples of a batch, on each rank.
+    :param shuffle: another order in every epoch.
+    :param drop_last: leave out the samples at the end that do not fill a batch on every rank; else they are shared out.
+    :param pad: fill the last batches up with samples from the beginning of the epoch instead.
+    :param device: where batches arrive. Memory is pinned, and copies run on a stream of their own.
+    :param transform: called with every batch, after the copy to the device, in the consumer's thread.
+    :param sample_transform: called with every sample, on threads; a parameter ``seed`` gets the sample's own seed.
+    :param sample_workers: processes for ``sample_transform`` instead of threads.
+    :param normalize: for fields of uint8 images: (mean, std). Gives ``x.float().div(255).sub(mean).div(std)``, bit for
+        bit, while decoding. Without it uint8 arrives as uint8.
+    :param augment: for fields of images: a list of :mod:`cordwood.augment`'s, drawn for every sample by (seed, epoch,
+        sample).
+    :param channels_last: images arrive in torch's channels_last memory format.
+    :param collate: for fields whose shapes differ: ``"pad"``, ``("pad", value)`` or ``"list"``; or a function that
+        makes a batch of a list of samples.
+    :param sampler: numbers of samples; weights, as floats; or a sampler of ``torch.utils.data``.
+    :param memory: ``"mmap"`` reads the files where they are, ``"ram"`` keeps them in memory, compressed as they are;
+        ``"auto"`` does so if they are on a network and fit.
+    :param threads: that decode; "auto" starts with all cores that the process may use, and lets those go that it
+        does not need.
+    :param prefetch: batches that are ready before they are asked for.
+    :param on_damage: ``"raise"``, or ``"skip"`` to leave damaged samples out; they are logged and counted.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        seed: int = 0,
+        drop_last: bool = False,
+        pad: bool = False,
+        device: torch.device | str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        sample_transform: Callable[..., Any] | None = None,
+        sample_workers: int = 0,
+        normalize: Mapping[str, Any] | None = None,
+        augment: Mapping[str, Any] | None = None,
+        channels_last: bool = False,
+        collate: Mapping[str, Any] | Callable[[list[Any]], Any] | None = None,
+        sampler: Any = None,
+        memory: str = "auto",
+        threads: int | str = "auto",
+        prefetch: int | str = "auto",
+        rank: int | None = None,
+        world_size: int | None = None,
+        on_damage: str = "raise",
+    ) -> None:
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.pad = pad
+        self.device = device_of(device)
+        self.batch_sampler = None  # frameworks ask for it where there is a sampler
+        self._store = store_of(dataset)
+        self._order = order_of(len(self._store), shuffle, seed, sampler)
+        self._seed, self._shuffle = seed, shuffle
+        self._rank, self._world_size = rank, world_size
+        self._steps()  # refuses what cannot be before anything is begun
+        self._transform = _function("transform", transform)
+        self._sample_transform = _function("sample_transform", sample_transform)
+        self._pace = Pace(
+            _count("threads", threads, least=1, most=256), _count("prefetch", prefetch, least=1, most=1 << 16)
+        )
+        self._sample_workers = _count("sample_workers", sample_workers, least=0, most=4096) or 0
+        self._memory = memories.checked(memory)
+        self._skip = _skips(on_damage)
+        leaves = self._store._assembler.leaves
+        self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
+        self._seeded = any(one.draw is not None for one in self._treatments.values()) or sample_transform is not None
+        names = [leaf.name for leaf in leaves]
+        self._collation = Collation(collate, names, self._store._names, transformed=sample_transform is not None)
+        self._check_together()
+        if transform is not None:
+            warn_if_random(transform)
+        self._lock = threading.Lock()
+        self._next: Place | None = Place(0, 0, 0)
+        self._progress: Progress | None = None
+        self._epoch: Epoch | None = None
+        self._reading: Dataset | None = None
+        self._loading: Background[None] | None = None
+        self._identity: Identity | None = None
+        _LOADERS.add(self)
+
+    def _check_together(self) -> None:
+        if self._sample_workers and self._sample_transform is None and self._collation.function is None:
+            raise UsageError("sample_workers are for sample_transform or a collate function, and neither was given")
+
+    # ---- batches -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """The number of batches of an epoch on this rank, and so on every rank."""
+        return self._steps().left(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return LoaderIterator(self._begin, self._transform)
+
+    def _begin(self) -> Begun:
+        """The iteration that comes next, when its first batch is asked for."""
+        steps = self._steps()
+        with self._lock:
+            place = self._start()
+            if place.consumed and not steps.left(place.consumed):
+                place = Place(place.epoch + 1, 0, 0)  # what is left is a tail that this many ranks drop
+            order = self._order.epoch(place.epoch)
+            check_drawn(place, order.fingerprint)
+            dataset = self._readable()
+            mover = Mover(self.device)  # "cuda" is the device that is current here
+            epoch = Epoch(
+                number=place.epoch,
+                order=order,
+                steps=steps,
+                consumed=place.consumed,
+                seed=self._seed,
+                maker=self._maker(dataset),
+                pace=self._pace,
+                mover=mover,
+                seeded=self._seeded,
+            )
+            progress = Progress(place.epoch, place.consumed, order.length, order.fingerprint)
+            background = Background(self._source(epoch, dataset), self._pace.depth, f"cordwood-feed-{place.epoch}")
+            self._next, self._progress, self._epoch = None, progress, epoch
+        return Begun(background, self._pace, mover, progress)
+
+    def _source(self, epoch: Epoch, dataset: Dataset) -> Callable[[], Iterator[Any]]:
+        if not self._sample_workers:
+            return epoch.groups
+        fetch = Samples(dataset, self._treatments, threads=1)
+        mend = epoch.maker.mended if self._skip else None
+        workers = partial(
+            process_batches, fetch, self._sample_transform, self._collation, self._sample_workers, mend=mend
+        )
+        return partial(epoch.groups_from, workers)
+
+    def _maker(self, dataset: Dataset) -> Maker:
+        by_samples: ThreadBatches | None = None
+        if self._sample_transform is not None or self._collation.function is not None:
+            fetch = Samples(dataset, self._treatments, threads=self._pace.threads)
+            by_samples = ThreadBatches(fetch, self._sample_transform, self._collation, self._pace.threads)
+        return Maker(
+            dataset,
+            self._treatments,
+            self._collation,
+            allocate=allocator(self.device),
+            skip=self._skip,
+            by_samples=by_samples,
+        )
+
+    def _readable(self) -> Dataset:
+        """The dataset to read from: the caller's own, or one whose shards a thread brings into memory."""
+        if self._reading is None:
+            reader, choice = self._store.reader, self._store._choice
+            shards = reader.shards_of(choice)
+            chosen = memories.chosen(self._memory, reader, shards)
+            self._memory = chosen.memory
+            self._reading = self._store
+            if chosen != ("mmap", False):
+                own = Reader(reader.paths, threads=reader.threads, lengths=reader.lengths, sparse=chosen.sparse)
+                self._reading = Dataset(own, choice, self._store._names, self._store._types)
+                if self._memory == "ram":
+                    self._loading = Background(lambda: ([] for _ in own.loading(shards)), 1, "cordwood-ram")
+        return self._reading
+
+    def _steps(self) -> Steps:
+        rank, world_size = rank_and_world(self._rank, self._world_size)
+        return Steps(self._order.length, self.batch_size, rank, world_size, self.drop_last, self.pad)
+
+    # ---- epochs and states -------------------------------------------------------------------------------------------
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next ``iter()`` is of this epoch. A state that was loaded for this very epoch stays in force."""
+        if type(epoch) is not int or not 0 <= epoch < LAST_EPOCH:
+            raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
+        with self._lock:
+            if self._next is None or self._next.epoch != epoch:
+                self._next = Place(epoch, 0, 0)
+
+    @property
+    def sampler(self) -> "EpochSetter":
+        """What training frameworks look for: ``loader.sampler.set_epoch(n)``; iterating tells the next order."""
+        return EpochSetter(self)
+
+    def _numbers(self) -> Iterator[int]:
+        with self._lock:
+            order = self._order.epoch(self._start().epoch)
+        for start in range(0, order.length, _AT_ONCE):
+            yield from order.at(np.arange(start, min(start + _AT_ONCE, order.length))).tolist()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is: a few numbers, for JSON or a checkpoint, the same on every rank.
+
+        ::
+
+            torch.save({"model": model.state_dict(), "loader": loader.state_dict()}, "checkpoint.pt")
+
+        It counts batches that were received. After the last one of an epoch, it is the beginning of the next.
+        """
+        with self._lock:
+            return new_state(self._identified(), self._place())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on, with the next ``iter()``, where the state was taken; a state of something else is refused."""
+        place = read_state(state, self._identified())
+        with self._lock:
+            self._next = place
+
+    def _start(self) -> Place:
+        """Where the next iteration begins."""
+        return self._next or Place(self._progress.epoch + 1 if self._progress else 0, 0, 0)
+
+    def _place(self) -> Place:
+        if self._next is not None:
+            return self._next
+        progress = self._progress
+        if progress is None:
+            return Place(0, 0, 0)
+        if progress.consumed >= progress.length:
+            return Place(progress.epoch + 1, 0, 0)
+        return Place(progress.epoch, progress.consumed, progress.drawn)
+
+    def _identified(self) -> Identity:
+        if self._identity is None:
+            self._identity = Identity(
+                seed=self._seed,
+                shuffle=self._shuffle,
+                samples=self._order.length,
+                store=fingerprint_of(self._store),
+                sampler=self._order.fingerprint,
+                drop_last=self.drop_last,
+                pad=self.pad,
+            )
+        return self._identity
+
+    # ---- what it does ------------------------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """Figures of the iteration that was begun last: what it chose, and whether the training waits for it."""
+        progress, epoch = self._progress or Progress(0, 0, 0, 0), self._epoch
+        return Stats(
+            epoch=progress.epoch,
+            batches=progress.batches,
+            samples=progress.samples,
+            samples_per_second=progress.counted / progress.seconds if progress.seconds > 0 else 0.0,
+            seconds=progress.seconds,
+            first=progress.first,
+            waited=progress.waited,
+            waits=progress.waits,
+            decoding=epoch.decoding if epoch is not None else 0.0,
+            bytes_read=int(epoch.maker.bytes_read[0]) if epoch is not None else 0,
+            damaged=epoch.maker.skipped if epoch is not None else 0,
+            threads=self._pace.threads,
+            prefetch=self._pace.depth,
+            memory=self._memory,
+            pool_bytes=idle_bytes(),
+        )
+
+    def __repr__(self) -> str:
+        rank, world_size = rank_and_world(self._rank, self._world_size)
+        ranks = f", rank {rank} of {world_size}" if world_size > 1 else ""
+        return (
+            f"<Loader of {self._order.length:,} samples in {len(self):,} batches of {self.batch_size}"
+            f"{', shuffled' if self._shuffle else ''}{ranks}>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process goes on from the same state, and begins threads of its own."""
+        with self._lock:
+            kept = dict(self.__dict__)
+            kept.update(_next=self._place(), _progress=None, _epoch=None, _reading=None, _loading=None)
+        del kept["_lock"]
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._lock = threading.Lock()
+        _LOADERS.add(self)
+
+
+class EpochSetter:
+    """Stands where frameworks expect a sampler: knows how many samples an epoch has, and sets the next one."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return self._loader._order.length
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the samples of the next epoch, in order, of all ranks."""
+        return self._loader._numbers()
+
+
+def _function(name: str, given: Any) -> Any:
+    if given is not None and not callable(given):
+        raise UsageError(f"{name} is {brief(given)}, but is a function")
+    return given
+
+
+def _count(name: str, given: Any, *, least: int, most: int) -> int | None:
+    if given == "auto":
+        return None
+    if type(given) is not int or not least <= given <= most:
+        raise UsageError(f"{name} is {brief(given)}, but is a number from {least} to {most}, or 'auto'")
+    return given
+
+
+def _skips(on_damage: Any) -> bool:
+    if on_damage not in ("raise", "skip"):
+        raise UsageError(f"on_damage is {brief(on_damage)}, but is 'raise' or 'skip'")
+    return bool(on_damage == "skip")
+
+
+def _renew_locks() -> None:
+    """In a forked process: the thread that had a lock may not exist there."""
+    for loader in _LOADERS:
+        loader._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -1,0 +1,79 @@
+"""Where the shards are read from: mapped files, or a copy of them in memory.
+
+    choice = chosen("auto", reader, shards)
+    choice.memory, choice.sparse      # "mmap" or "ram"; whether the files are larger than what can stay in memory
+
+Shards stay compressed in memory, so that many times more samples fit than as tensors. Mapped files are as fast while
+the system's cache has them: on a local disk they are the better choice, because the memory remains the system's. On a
+file system that is reached over a network, a page that was dropped is fetched again sample by sample; there a copy is
+made, if it fits. Files that are larger than the memory are read sample by sample, some batches ahead.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cordwood.codecs.machine import physical_memory
+from cordwood.errors import UsageError
+from cordwood.feed.world import ranks_here
+from cordwood.store.reader import Numbers, Reader
+
+CHOICES: Final = ("auto", "mmap", "ram")
+_REMOTE: Final = (
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",
+)  # fmt: skip
+_SHARE: Final = 0.5  # of the memory that is free: others want some, too
+
+
+def checked(memory: object) -> str:
+    """One of the choices."""
+    if not isinstance(memory, str) or memory not in CHOICES:
+        raise UsageError(f"memory is {memory!r}, but can be {', '.join(map(repr, CHOICES))}")
+    return memory
+
+
+class Chosen(NamedTuple):
+    """How the shards are read."""
+
+    memory: str
+    sparse: bool
+
+
+def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
+    """`memory` itself, or what suits the file system where it says "auto"."""
+    size, room = reader.nbytes_of(shards), _SHARE * available()
+    if memory == "auto":
+        fits = size * ranks_here() < room  # every rank makes a copy; the system's cache is one for all
+        copied = fits and any(is_remote(path) for path in reader.paths)
+        memory = "ram" if copied else "mmap"
+    return Chosen(memory, sparse=memory == "mmap" and size > room)
+
+
+def available() -> int:
+    """Bytes that may still be taken without pushing others out."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        free = physical_memory() // 2
+    return min(free, physical_memory())
+
+
+def is_remote(path: Path, mounts: Iterable[str] | None = None) -> bool:
+    """Whether a folder is on a file system of another machine, as far as the mounts tell."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text().splitlines()
+        except OSError:
+            return False
+    parents = {str(one) for one in (path.resolve(), *path.resolve().parents)}
+    kind, deepest = "", ""
+    for line in mounts:
+        words = line.split()
+        if len(words) < 3:
+            continue
+        at = words[1].replace("\\040", " ")
+        if at in parents and len(at) >= len(deepest):
+            kind, deepest = words[2], at
+    return kind in _REMOTE or (kind.startswith("fuse.") and kind != "fuse.fuseblk")
