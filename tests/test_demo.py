@@ -1,5 +1,6 @@
-"""The parts of the demo: views, crops, the image folder, the comparison of bits, the store, the tables."""
+"""The parts of the demo: views, crops, the image folder, comparing bits, the store, the training, the tables."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from cordwood.demo.kept import kept_files, same_bits
 from cordwood.demo.packed import pack, time_batches
 from cordwood.demo.photographs import choose_crop, make_image_folder
 from cordwood.demo.prepare import prepare_batch
-from cordwood.demo.report import BatchRow, Report, Row, ViewRow, format_report
+from cordwood.demo.report import BatchRow, Report, Row, Training, TrainingRow, ViewRow, format_report
+from cordwood.demo.training import BATCH, EPOCHS, Feed, ImageFiles, Images, from_files, from_store, shuffled, train_nets
 from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
 from cordwood.demo.ways import read_pixels, reprepare, write_pixels
+from cordwood.store import Dataset as StoreDataset
 from cordwood.store import open as open_store
 
 
@@ -124,12 +127,69 @@ def test_batches_are_compared_with_what_went_in(tmp_path: Path) -> None:
     assert (rows[0].write_seconds, rows[1].write_seconds) == (None, 0.5)
 
 
+def few_images(folder: Path, count: int) -> tuple[ImageFiles, StoreDataset]:
+    """The same images as JPEG files and as a store of what they become."""
+    samples = prepare_batch(make_image_folder(folder / "images", count, progress=no_progress))
+    pack(samples, folder / "photographs.cordwood", no_progress)
+    ds = open_store(folder / "photographs.cordwood")
+    return ImageFiles([sample.source for sample in samples], ds.column("label").tolist(), reprepare), ds
+
+
+def test_files_and_store_feed_the_same_batches(tmp_path: Path) -> None:
+    files, ds = few_images(tmp_path, 35)
+    order = shuffled(35)
+    assert sorted(order) == sorted(list(range(35)) * EPOCHS)
+    assert order[:35] != order[35:70]
+    feeds = [from_files("files", files, order), from_store(ds, order)]
+    pairs = list(zip(*[feed.batches() for feed in feeds], strict=True))
+    assert [len(labels) for (_, labels), _ in pairs] == [BATCH] * 10 + [30]
+    for (images, labels), (stored, stored_labels) in pairs:
+        assert same_bits(images, stored)
+        assert same_bits(labels, stored_labels)
+    assert torch.cat([labels for (_, labels), _ in pairs]).tolist() == [files.labels[number] for number in order]
+    assert [feed.steps for feed in feeds] == [len(pairs)] * 2
+    assert [feed.note() == "" for feed in feeds] == [True, False]
+
+
+def test_nets_that_saw_the_same_are_the_same(tmp_path: Path) -> None:
+    _, ds = few_images(tmp_path, 16)
+    order = shuffled(16)
+
+    def mirrored() -> Iterator[Images]:
+        for images, labels in from_store(ds, order).batches():
+            yield images.flip(3), labels
+
+    feeds = [from_store(ds, order), from_store(ds, order), Feed("mirrored", 5, mirrored)]
+    threads = torch.get_num_threads()
+    seen: list[tuple[str, int, int]] = []
+    rows = train_nets(feeds, 11, lambda *step: seen.append(step))
+    assert [row.same for row in rows] == [True, True, False]
+    assert rows[0].loss == rows[1].loss != rows[2].loss
+    assert all(0 <= row.waited < 1 and row.images_a_second > 0 and row.step_seconds > 0 for row in rows)
+    assert seen == [(f"training: {feed.title}", step, 5) for feed in feeds for step in range(1, 6)]
+    assert torch.get_num_threads() == threads
+
+
 def test_the_tables_are_aligned() -> None:
     views = [ViewRow("torch.save", 4_001_661, 4_001_732, True, True), ViewRow("ours", 846, 891, True, False)]
     rows = [Row("plain", 1000, 0.0025, True), Row("a much longer way", 62.5, 0.01234, False, note="a | b")]
     batches = [BatchRow("files", None, 0.5, 64, True), BatchRow("a store", 0.0025, 0.016, 64, False)]
+    training = [
+        TrainingRow("files", 700.4, 0.4251, 0.0263, 0.3716142, True),
+        TrainingRow("the Loader", 1234.5, 0.0, 0.0259, 0.3716142, False, note="2 threads"),
+    ]
     text = format_report(
-        Report(views, rows, batches, "plain", 40, (3, 8, 8), [Path("x/plain")], Path("x y/s.cordwood"))
+        Report(
+            views,
+            rows,
+            batches,
+            Training(training, 10, 32),
+            "plain",
+            40,
+            (3, 8, 8),
+            [Path("x/plain")],
+            Path("x y/s.cordwood"),
+        )
     )
     assert text.splitlines() == [
         "1. A view of 1,000 of 1,000,000 zeros, and two such views that overlap by half; bytes of the files:",
@@ -159,6 +219,18 @@ def test_the_tables_are_aligned() -> None:
         "",
         "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
         "  the store is synced to the disk before it counts as written, the files are not",
+        "",
+        "4. A small net that sees each of them 10 times, in batches of 32; the first step is not counted:",
+        "",
+        "fed by      images a second  waiting  a step takes  last loss  same weights",
+        "---------------------------------------------------------------------------",
+        "files                   700    42.5%       26.3 ms   0.371614           yes",
+        "the Loader            1,234     0.0%       25.9 ms   0.371614            no",
+        "",
+        "  waiting: the part of the time in which a step had no batch; the net has one thread, loading has all",
+        "  cores: where it needs more than are free, it takes them from the net, and a step takes longer",
+        "  same weights: batches and their order are the same in all ways, bit for bit, and so is what is learned",
+        "  the Loader: 2 threads",
         "",
         "Files made, to look at or to delete:",
         "  x/plain",

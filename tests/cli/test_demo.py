@@ -15,6 +15,7 @@ VIEWS = re.compile(
     r"^(?P<title>.+?) +(?P<one>[\d,]+) +(?P<two>[\d,]+) +(?P<exact>yes|no) +(?P<shared>yes|no)$", re.MULTILINE
 )
 BATCHES = re.compile(r"^(?P<title>.+?) +(?:-|[\d.]+ ms) +[\d.]+ ms +[\d,]+ +(?P<exact>yes|no)$", re.MULTILINE)
+TRAINING = re.compile(r"^(?P<title>.+?) +[\d,]+ +[\d.]+% +[\d.]+ ms +(?P<loss>[\d.]+) +(?P<same>yes|no)$", re.MULTILINE)
 LOSSY = {"JPEG, quality 92"}
 
 
@@ -50,6 +51,10 @@ def test_the_table_and_the_files(time: str, folder: Path, capsys: pytest.Capture
     batches = {found["title"]: found for found in BATCHES.finditer(out)}
     assert len(batches) == 6
     assert {row["exact"] for row in batches.values()} == {"yes"}
+    training = {found["title"]: found for found in TRAINING.finditer(out)}
+    assert len(training) == 3
+    assert {row["same"] for row in training.values()} == {"yes"}
+    assert len({row["loss"] for row in training.values()}) == 1
     assert "reading back" in err
     for named in re.findall(r"^  (/.+)$", out, re.MULTILINE):
         assert any(Path(named).iterdir())

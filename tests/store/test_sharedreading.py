@@ -12,8 +12,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.store import planfiles
-from cordwood.store import shards
+from cordwood.store import planfiles, shards
 from cordwood.store.loadedplans import LoadedPlans
 from cordwood.store.reader import Reader
 from tests.store.forked import in_child

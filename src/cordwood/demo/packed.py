@@ -1,4 +1,4 @@
-"""The last act: the images as a data set, read as training reads them, in batches of a random order.
+"""The third act: the images as a data set, read as training reads them, in batches of a random order.
 
 One store has them all, with labels and paths beside them. The ways that people know read their files one by one and
 stack them; the store reads and decodes a whole batch by one native call.

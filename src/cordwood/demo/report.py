@@ -8,6 +8,7 @@ from pathlib import Path
 VIEW_HEADINGS = ("way to save", "one view", "two views", "same bits", "still shared")
 HEADINGS = ("way to keep it", "bytes a sample", "of torch.save", "read back", "same bits")
 BATCH_HEADINGS = ("way to keep it", "write one", "read a batch", "images a second", "same bits")
+TRAINING_HEADINGS = ("fed by", "images a second", "waiting", "a step takes", "last loss", "same weights")
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,36 @@ class BatchRow:
 
 
 @dataclass(frozen=True)
+class TrainingRow:
+    """One way to feed a net: images a second, the share of the time that steps waited, the seconds a step then took,
+    the loss of the last batch, and whether the weights are those of the first way."""
+
+    title: str
+    images_a_second: float
+    waited: float
+    step_seconds: float
+    loss: float
+    same: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A net, trained in every one of these ways."""
+
+    rows: list[TrainingRow]
+    times: int  # that it sees every image
+    batch: int
+
+
+@dataclass(frozen=True)
 class Report:
     """All rows, the title of the one that the others are compared with, and where the files and the store are."""
 
     views: list[ViewRow]
     rows: list[Row]
     batches: list[BatchRow]
+    training: Training
     baseline: str
     samples: int
     shape: tuple[int, ...]
@@ -61,6 +86,7 @@ def format_report(report: Report) -> str:
     """The report as text for a terminal."""
     baseline = next(row.bytes_a_sample for row in report.rows if row.title == report.baseline)
     shape = "x".join(map(str, report.shape))
+    training = report.training
     notes = [f"  {row.title}: {row.note}" for row in report.rows if row.note]
     return "\n".join(
         [
@@ -82,6 +108,16 @@ def format_report(report: Report) -> str:
             "",
             "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
             "  the store is synced to the disk before it counts as written, the files are not",
+            "",
+            f"4. A small net that sees each of them {training.times} times, in batches of {training.batch}; "
+            "the first step is not counted:",
+            "",
+            *_table(TRAINING_HEADINGS, [_training_cells(row) for row in training.rows]),
+            "",
+            "  waiting: the part of the time in which a step had no batch; the net has one thread, loading has all",
+            "  cores: where it needs more than are free, it takes them from the net, and a step takes longer",
+            "  same weights: batches and their order are the same in all ways, bit for bit, and so is what is learned",
+            *[f"  {row.title}: {row.note}" for row in training.rows if row.note],
             "",
             "Files made, to look at or to delete:",
             *[f"  {folder}" for folder in report.folders],
@@ -114,6 +150,17 @@ def _batch_cells(row: BatchRow) -> tuple[str, ...]:
         f"{row.batch_seconds * 1000:.1f} ms",
         f"{row.batch / row.batch_seconds:,.0f}",
         _word(row.exact),
+    )
+
+
+def _training_cells(row: TrainingRow) -> tuple[str, ...]:
+    return (
+        row.title,
+        f"{row.images_a_second:,.0f}",
+        f"{row.waited:.1%}",
+        f"{row.step_seconds * 1000:.1f} ms",
+        f"{row.loss:.6f}",
+        _word(row.same),
     )
 
 

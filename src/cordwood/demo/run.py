@@ -1,4 +1,4 @@
-"""The demo from end to end: save views; make images, prepare them, keep them in every way and in a store, read them."""
+"""The demo from end to end: save views; make images, keep them in every way and in a store, read them, train a net."""
 
 import shutil
 from collections.abc import Callable
@@ -48,6 +48,7 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     from cordwood.demo.kept import keep, kept_files, time_reading
     from cordwood.demo.packed import pack, time_batches
     from cordwood.demo.prepare import prepare_batch
+    from cordwood.demo.training import train_in_every_way
     from cordwood.demo.views import save_views
     from cordwood.demo.ways import BASELINE, all_ways, reprepare
 
@@ -71,5 +72,7 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
         progress("comparing bits", len(rows), len(kept))
     files = [kept[name] for name in IN_BATCHES]
     batches = time_batches(files, kept[STORE], folder / STORE, progress)
+    training = train_in_every_way(sources, folder / "torch-clones", folder / STORE, progress)
     folders = [folder / name for name in ("views", *kept)]
-    return Report(views, rows, batches, BASELINE, images, tuple(samples[0].tensor.shape), folders, folder / STORE)
+    shape = tuple(samples[0].tensor.shape)
+    return Report(views, rows, batches, training, BASELINE, images, shape, folders, folder / STORE)

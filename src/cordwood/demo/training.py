@@ -1,0 +1,179 @@
+"""The last act: a small net learns to tell the photographs apart, fed by files and by the Loader.
+
+Every feed gives the same batches in the same order, the same bit for bit, so the nets end with the same weights: what
+differs is how long a step waits for its batch. The files are fed as most people do it, by the DataLoader of torch with
+as many workers as there are cores.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from cordwood.codecs.machine import default_threads
+from cordwood.demo.kept import Progress, same_bits
+from cordwood.demo.report import Training, TrainingRow
+from cordwood.demo.ways import read_tensor, reprepare
+from cordwood.feed import Loader
+from cordwood.store import Dataset as StoreDataset
+from cordwood.store import open as open_store
+
+BATCH = 32
+EPOCHS = 10
+SEED = 0
+LEARNING_RATE = 3e-3
+
+Images = tuple[torch.Tensor, torch.Tensor]  # and their labels
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A way to get the batches, and what it tells of itself afterwards."""
+
+    title: str
+    steps: int
+    batches: Callable[[], Iterator[Images]]
+    note: Callable[[], str] = lambda: ""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A net after all its steps: the images of all but the first step, the seconds those waited and took."""
+
+    steps: int
+    images: int
+    waited: float
+    stepping: float
+    loss: float  # of the last batch
+    weights: list[torch.Tensor]
+
+
+class ImageFiles(Dataset[tuple[torch.Tensor, int]]):
+    """A file an image, read whenever it is asked for: the data set that everybody writes first."""
+
+    def __init__(self, paths: list[Path], labels: list[int], read: Callable[[Path], torch.Tensor]) -> None:
+        self.paths, self.labels, self.read = paths, labels, read
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+        return self.read(self.paths[number]), self.labels[number]
+
+
+def train_in_every_way(images: list[Path], tensors: Path, store: Path, progress: Progress) -> Training:
+    """Feed a net from the image files, from one .pt file a sample in a folder, and from the store."""
+    dataset = open_store(store)
+    labels = dataset.column("label").tolist()
+    order = shuffled(len(dataset))
+    feeds = [
+        from_files("JPEG files, Pillow", ImageFiles(images, labels, reprepare), order),
+        from_files("one .pt a sample", ImageFiles(sorted(tensors.glob("*.pt")), labels, read_tensor), order),
+        from_store(dataset, order),
+    ]
+    return Training(train_nets(feeds, len(dataset.classes), progress), EPOCHS, BATCH)
+
+
+def shuffled(images: int) -> list[int]:
+    """Every image so many times, as one long epoch: in short ones, starting would count for more than it does."""
+    rng = np.random.default_rng(SEED)
+    return [number for _ in range(EPOCHS) for number in rng.permutation(images).tolist()]
+
+
+def from_files(title: str, files: ImageFiles, order: list[int]) -> Feed:
+    """The stock DataLoader, with as many workers as there are cores."""
+    workers = default_threads()
+    words = f"{workers} worker" if workers == 1 else f"{workers} workers"
+    loader = DataLoader(files, BATCH, sampler=order, num_workers=workers)
+    return Feed(f"{title}, DataLoader with {words}", len(loader), lambda: iter(loader))
+
+
+def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
+    """The Loader as it comes."""
+    loader = Loader(dataset.select("image", "label"), BATCH, sampler=order)
+
+    def note() -> str:
+        stats = loader.stats()
+        threads = "1 thread" if stats.threads == 1 else f"{stats.threads} threads"
+        return f"it ended with {threads}, and {stats.prefetch} batches ahead"
+
+    return Feed("cw.Loader, the store", len(loader), lambda: iter(loader), note)
+
+
+def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[TrainingRow]:
+    """Train the same net by each of the feeds, and compare the weights that the first one ended with.
+
+    Torch has one thread, so that whoever loads finds a core.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        nets: list[Trained] = []
+        for feed in feeds:
+            nets.append(train(feed, classes, progress))
+    finally:
+        torch.set_num_threads(threads)
+    return [
+        TrainingRow(
+            feed.title,
+            net.images / (net.waited + net.stepping),
+            net.waited / (net.waited + net.stepping),
+            net.stepping / (net.steps - 1),
+            net.loss,
+            all(same_bits(one, other) for one, other in zip(net.weights, nets[0].weights, strict=True)),
+            feed.note(),
+        )
+        for feed, net in zip(feeds, nets, strict=True)
+    ]
+
+
+def train(feed: Feed, classes: int, progress: Progress) -> Trained:
+    """One pass over the batches.
+
+    The first step counts for nothing: it waits until processes have started and files are opened, which is soon
+    forgotten in a training of hours.
+    """
+    net = small_net(classes)
+    optimizer = torch.optim.Adam(net.parameters(), LEARNING_RATE)
+    batches = feed.batches()
+    waited = stepping = 0.0
+    images, steps, loss = 0, 0, float("nan")
+    while True:
+        asked = perf_counter()
+        batch = next(batches, None)
+        came = perf_counter()
+        if batch is None:
+            weights = [weight.detach() for weight in net.state_dict().values()]
+            return Trained(steps, images, waited, stepping, loss, weights)
+        loss = step(net, optimizer, *batch)
+        steps += 1
+        if steps > 1:
+            waited += came - asked
+            stepping += perf_counter() - came
+            images += len(batch[1])
+        progress(f"training: {feed.title}", steps, feed.steps)
+
+
+def step(net: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> float:
+    """What training does with a batch; its loss."""
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(net(images), labels)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def small_net(classes: int) -> nn.Module:
+    """Small enough for one core to take a batch in a moment: loading has to keep up with it."""
+    torch.manual_seed(SEED)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 8, stride=8), nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes),
+    )  # fmt: skip
