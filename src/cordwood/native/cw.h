@@ -227,12 +227,18 @@ typedef struct {
     u64 inner;
     const u32 *counts;             /* valid codes of each palette, NULL: all */
     u8 affine;                     /* ((k / a) - b[c]) / d[c] in f32 equals the table: proved for every code */
+    u8 past_caches;                /* the array is larger than they are, with all that is written beside it */
     const float *affine_terms;     /* a, 1/a, what 1/a leaves, then b, d, 1/d, what 1/d leaves for each palette */
 } cw_finish;
 enum { CW_FINISH_COPY = 0, CW_FINISH_NARROW = 1, CW_FINISH_LUT = 2 };
 
 /* n codes that are elements first, first+step, first+2*step ... of the array; out is element 0 of the array. */
 CW_API int cw_finish_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 step, u8 *out, cw_err *e);
+/* Rows of n codes, `stride` bytes apart, that follow each other in the array. */
+CW_API int cw_finish_rows(const cw_finish *f, const u8 *codes, u64 stride, u64 rows, u64 n, u64 first, u64 step, u8 *out, cw_err *e);
+/* Rows of n bytes of three planes, `stride` bytes apart, to rows of n pixels that follow each other. */
+CW_API void cw_interleave3(const u8 *a, const u8 *b, const u8 *c, u64 stride, u64 rows, u64 n, u8 *out);
+CW_API void cw_finish_end(const cw_finish *f); /* after the last run of a block */
 /* The finish of a frame. `lut_memory` receives what must be freed; it is not larger than `limit`. */
 CW_API int cw_finish_make(cw_finish *fin, const cw_frame *f, const cw_plan *plan, u64 limit, void **lut_memory, cw_err *e);
 /* With an affine finish: codes of n values of one palette; 0 when a value is not in it. */
@@ -252,6 +258,7 @@ typedef struct {
     void *lut_memory;
     u8 *out;
     u64 limit;                     /* bytes of scratch that a block may need */
+    u8 past_caches;                /* for cw_decode_prepare: write so that caches are left alone, because a batch is larger than they are */
     u64 *offsets;                  /* [blocks + 1] of the blocks in the frame */
     u32 *checksums;                /* [blocks] */
     u64 first_unit;                /* in a batch: number of blocks before this frame */

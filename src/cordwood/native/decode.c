@@ -48,6 +48,7 @@ int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 tab
     int rc;
     const cw_frame *f = &job->frame;
     if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, table_limit, &job->lut_memory, e))) return rc;
+    job->finish.past_caches = job->past_caches;
     int few = f->blocks < 3;
     job->offsets = few ? job->few_offsets : malloc((f->blocks + 1) * sizeof *job->offsets);
     job->checksums = few ? job->few_checksums : malloc((f->blocks + 1) * sizeof *job->checksums);
@@ -88,7 +89,8 @@ int cw_decode_fill(const cw_decode_job *job, cw_err *e)
 
 /* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
 
-/* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies. */
+/* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies.
+ * Planes of image bytes may end along diagonals, with a stride of 0. */
 static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_reader *r, cw_scratch *s, cw_err *e)
 {
     const cw_frame *f = &job->frame;
@@ -96,6 +98,7 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
     int rc;
     if ((rc = cw_take(r, n, &modes, CW_BLOCK_SIZE, "plane modes", e))) return rc;
     cw_plane *coded = cw_scratch_take(s, n * sizeof *coded);
+    int diagonal = f->predict == CW_PREDICT_MED && f->bits == 8 && f->entropy == CW_HUFFMAN && f->tile_h == 4 && f->tile_w == 4;
     if (!coded) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     u32 n_coded = 0;
     for (u32 i = 0; i < n; i++) {
@@ -115,6 +118,7 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
         }
         if (!p->data && !(p->data = cw_scratch_take(s, bytes))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         if (mode == CW_ENTROPY) {
+            if (diagonal) p->stride = 0;
             coded[n_coded++] = *p;
             continue;
         }
@@ -228,57 +232,97 @@ static void uncolor(u8 *to_, const u8 *from_, const u8 *against_, u64 width, uns
     }
 }
 
-/* Rows of all channels, in place: T to X. */
-static void undo_color(const cw_image *g, u8 **rows, unsigned size)
+/* Rows of all channels, in place: T to X. `n` elements from rows[c] on. */
+static void undo_color(const cw_image *g, u8 **rows, u64 n, unsigned size)
 {
     if (g->color == CW_COLOR_GREEN) {
-        uncolor(rows[0], rows[0], rows[1], g->width, size);
-        uncolor(rows[2], rows[2], rows[1], g->width, size);
+        uncolor(rows[0], rows[0], rows[1], n, size);
+        uncolor(rows[2], rows[2], rows[1], n, size);
     } else if (g->color == CW_COLOR_PREVIOUS) {
-        for (u32 c = 1; c < g->channels; c++) uncolor(rows[c], rows[c], rows[c - 1], g->width, size);
+        for (u32 c = 1; c < g->channels; c++) uncolor(rows[c], rows[c], rows[c - 1], n, size);
     }
+}
+
+/* `n` rows of all channels from row `first` of the tall image on, `stride` bytes apart. */
+static int finish_rows(const cw_decode_job *job, u8 *const *codes, u64 stride, u64 first, u64 n, cw_err *e)
+{
+    const cw_image *g = &job->frame.image;
+    if (g->geometry == CW_HWC && g->channels == 3 && job->finish.kind == CW_FINISH_COPY && job->finish.out_size == 1) {
+        cw_interleave3(codes[0], codes[1], codes[2], stride, n, g->width, job->out + first * g->width * 3);
+        return CW_OK;
+    }
+    for (u64 y = 0, run; y < n; y += run) { /* rows of one image */
+        run = CW_MIN(n - y, g->height - (first + y) % g->height);
+        for (u32 c = 0; c < g->channels; c++) {
+            u64 step, at = row_start(g, first + y, c, &step);
+            int rc = cw_finish_rows(&job->finish, codes[c] + y * stride, stride, run, g->width, at, step, job->out, e);
+            if (rc) return rc;
+        }
+    }
+    return CW_OK;
+}
+
+/* Sixteen rows after the other, from residuals to elements while they are in the nearest cache. */
+static int decode_byte_rows(const cw_decode_job *job, u64 first, u64 rows, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_image *g = &job->frame.image;
+    u64 stride = cw_plane_stride(g->width), plane_bytes = cw_plane_bytes(rows, g->width), band_bytes = cw_plane_bytes(16, g->width);
+    int rc;
+    cw_plane *planes = cw_scratch_take(s, g->channels * sizeof *planes);
+    cw_band *bands = cw_scratch_take(s, g->channels * sizeof *bands);
+    u8 **codes = cw_scratch_take(s, g->channels * sizeof *codes);
+    u8 *memory = cw_scratch_take(s, (plane_bytes + band_bytes + stride) * g->channels);
+    if (!planes || !bands || !codes || !memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    u8 *at = memory + CW_MARGIN_LEFT;
+    for (u32 c = 0; c < g->channels; c++) {
+        planes[c] = (cw_plane){at, rows, g->width, stride};
+        at += plane_bytes;
+    }
+    for (u32 c = 0; c < g->channels; c++) {
+        codes[c] = bands[c].to = at;
+        bands[c].above = at + band_bytes;
+        at += band_bytes + stride;
+    }
+    if ((rc = read_planes(job, planes, g->channels, r, s, e))) return rc;
+    for (u64 y = 0; y < rows; y += 16) {
+        for (u32 c = 0; c < g->channels; c++) {
+            bands[c].stride = planes[c].stride;
+            bands[c].from = planes[c].data + (planes[c].stride ? y * stride : y / 16 * cw_band_bytes(g->width));
+        }
+        cw_med_undo_bands(bands, g->channels, g->width, stride, y == 0);
+        undo_color(g, codes, 15 * stride + g->width, 1);
+        if ((rc = finish_rows(job, codes, stride, first + y, CW_MIN(rows - y, (u64)16), e))) return rc;
+    }
+    return CW_OK;
+}
+
+static int decode_wide_rows(const cw_decode_job *job, u64 first, u64 rows, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_image *g = &job->frame.image;
+    u64 plane_bytes = rows * g->width * 2;
+    u32 n_planes = g->channels * 2;
+    int rc;
+    cw_plane *planes = cw_scratch_take(s, n_planes * sizeof *planes);
+    u8 **codes = cw_scratch_take(s, g->channels * sizeof *codes);
+    u8 *memory = cw_scratch_take(s, plane_bytes * g->channels);
+    if (!planes || !codes || !memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    for (u32 i = 0; i < n_planes; i++) planes[i] = (cw_plane){NULL, rows, g->width, g->width};
+    if ((rc = read_planes(job, planes, n_planes, r, s, e))) return rc;
+    for (u32 c = 0; c < g->channels; c++) {
+        const u8 *bytes[2] = {planes[2 * c].data, planes[2 * c + 1].data};
+        codes[c] = memory + c * plane_bytes;
+        cw_planes_merge(bytes, rows * g->width, 2, 0, codes[c]);
+        cw_med_undo16((u16 *)codes[c], rows, g->width);
+    }
+    undo_color(g, codes, rows * g->width, 2);
+    return finish_rows(job, codes, g->width * 2, first, rows, e);
 }
 
 static int decode_rows(const cw_decode_job *job, u64 block, cw_reader *r, cw_scratch *s, cw_err *e)
 {
     const cw_frame *f = &job->frame;
-    const cw_image *g = &f->image;
     u64 first = cw_block_start(f, block), rows = cw_block_length(f, block);
-    unsigned size = f->bits / 8;
-    u64 stride = size == 1 ? cw_plane_stride(g->width) : g->width * 2;
-    u64 plane_bytes = size == 1 ? cw_plane_bytes(rows, g->width) : rows * stride;
-    u32 n_planes = g->channels * size;
-    int rc;
-    cw_plane *planes = cw_scratch_take(s, n_planes * sizeof *planes);
-    u8 **row = cw_scratch_take(s, g->channels * sizeof *row);
-    u8 *memory = cw_scratch_take(s, plane_bytes * g->channels);
-    if (!planes || !row || !memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-    for (u32 i = 0; i < n_planes; i++) {
-        planes[i] = (cw_plane){NULL, rows, g->width, g->width};
-        if (size == 1) planes[i].data = memory + i * plane_bytes + CW_MARGIN_LEFT, planes[i].stride = stride;
-    }
-    if ((rc = read_planes(job, planes, n_planes, r, s, e))) return rc;
-    for (u32 c = 0; c < g->channels; c++) {
-        u8 *plane = memory + c * plane_bytes;
-        if (size == 1) {
-            row[c] = plane + CW_MARGIN_LEFT;
-        } else {
-            const u8 *bytes[2] = {planes[2 * c].data, planes[2 * c + 1].data};
-            cw_planes_merge(bytes, rows * g->width, 2, 0, plane);
-            row[c] = plane;
-            cw_med_undo16((u16 *)plane, rows, g->width);
-        }
-    }
-    if (size == 1) cw_med_undo8(row, g->channels, rows, g->width, stride);
-    for (u64 y = 0; y < rows; y++) {
-        undo_color(g, row, size);
-        for (u32 c = 0; c < g->channels; c++) {
-            u64 step, at = row_start(g, first + y, c, &step);
-            if ((rc = cw_finish_run(&job->finish, row[c], g->width, at, step, job->out, e))) return rc;
-            row[c] += stride;
-        }
-    }
-    return CW_OK;
+    return f->bits == 8 ? decode_byte_rows(job, first, rows, r, s, e) : decode_wide_rows(job, first, rows, r, s, e);
 }
 
 #define SCRATCH_ALWAYS ((u64)16 << 20) /* ordinary blocks need a few MiB; the limit is about frames that ask for more */
@@ -290,7 +334,7 @@ static u64 scratch_needed(const cw_frame *f, u64 n)
     int over;
     if (f->predict == CW_PREDICT_MED) {
         const cw_image *g = &f->image;
-        over = __builtin_mul_overflow(g->width + CW_MARGIN_LEFT + CW_MARGIN_RIGHT + 16, n + 15, &need);
+        over = __builtin_mul_overflow(g->width + CW_MARGIN_LEFT + CW_MARGIN_RIGHT + 16, n + 31, &need);
         over |= __builtin_mul_overflow(need, 2 * code * g->channels, &need);
     } else {
         over = __builtin_mul_overflow(n, 3 * code, &need);
@@ -312,6 +356,7 @@ int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *
     } else {
         cw_reader r = {from, from + size, f->data};
         rc = f->predict == CW_PREDICT_MED ? decode_rows(job, block, &r, s, e) : decode_elements(job, block, &r, s, e);
+        cw_finish_end(&job->finish);
     }
     if (rc) e->block = (i64)block;
     cw_scratch_reset(s);

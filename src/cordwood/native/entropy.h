@@ -23,13 +23,19 @@ CW_API int cw_tables_read(cw_table *t, u32 n, int coder, unsigned log, const u8 
 CW_API void cw_tables_write(const cw_table *t, u32 n, int coder, cw_buffer *out);
 CW_API void cw_table_from_counts(cw_table *t, const u32 *counts, int coder, unsigned log); /* counts: not all zero */
 CW_API void cw_decode_tables_build(void *to, const cw_table *t, u32 n, int coder, unsigned log);
+CW_API void cw_huff_build(cw_huff_entry *to, const cw_table *t, int differences); /* one; differences: symbols with the zigzag undone */
 CW_API void cw_ans_spread(const cw_table *t, unsigned log, u8 *symbols /* [1 << log] */);
 CW_API void cw_huff_codes(const cw_table *t, u16 *codes /* [256], bit-reversed */);
 CW_API u32 cw_table_symbol_cost(const cw_table *t, unsigned symbol, int coder, unsigned log); /* 1/16 bits; large if it cannot */
 CW_API u32 cw_log2_16(u32 x); /* 16 * log2(x), about, by integers alone: the same on every machine */
 
-/* A plane of bytes as a matrix inside a larger memory. */
+/* A plane of bytes as a matrix inside a larger memory. Where `stride` is 0 it lies in bands of 16 rows instead, for the prediction in
+ * images, and a band along its diagonals: row y, column x, then row y+1, column x-1 and so on are neighbours. Such a plane is read
+ * with the zigzag undone: it holds differences. */
 typedef struct { u8 *data; u64 rows, cols, stride; } cw_plane;
+
+#define CW_DIAGONAL(y, x) (17 * (y) + 16 * (x))
+static inline u64 cw_band_bytes(u64 cols) { return 16 * ((cols + 15 + 15) & ~(u64)15); }
 
 static inline u64 cw_tiles_of(const cw_plane *p, unsigned tile_h, unsigned tile_w)
 {

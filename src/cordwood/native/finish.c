@@ -7,6 +7,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* ---- half floats, rounding to nearest even ---------------------------------------------------------------------------------- */
 
@@ -220,14 +223,33 @@ __attribute__((target("avx2,fma"))) static void affine_fast(const u8 *restrict c
     AFFINE_BODY
 }
 static affine_fn *affine(void) { return cw_fast_cpu() ? affine_fast : NULL; }
+
+
+/* The same past the caches, for arrays that are too large for them: lines of 64 bytes that are written whole need not be read first. */
+__attribute__((target("avx2,fma"))) static void affine_past(const u8 *restrict codes, u64 n, const float *a, const float *t, f32_any *restrict out)
+{
+    u64 i = (uintptr_t)out & 3 ? n : CW_MIN(n, (u64)(-(uintptr_t)out >> 2 & 15)); /* up to the next line */
+    affine_fast(codes, i, a, t, out);
+    __m256 ra = _mm256_set1_ps(a[1]), ra_rest = _mm256_set1_ps(a[2]), b = _mm256_set1_ps(t[0]), rd = _mm256_set1_ps(t[2]), rd_rest = _mm256_set1_ps(t[3]);
+    for (; i + 16 <= n; i += 16)
+        for (u64 half = i; half < i + 16; half += 8) {
+            __m256 k = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + half))));
+            __m256 q = _mm256_sub_ps(_mm256_fmadd_ps(k, ra, _mm256_mul_ps(k, ra_rest)), b);
+            _mm256_stream_ps((float *)(out + half), _mm256_fmadd_ps(q, rd, _mm256_mul_ps(q, rd_rest)));
+        }
+    affine_fast(codes + i, n - i, a, t, out + i);
+}
+static affine_fn *affine_of(const cw_finish *f) { return f->past_caches ? affine_past : affine_fast; }
 #elif defined(__aarch64__)
 static void affine_fast(const u8 *restrict codes, u64 n, const float *a, const float *t, f32_any *restrict out)
 {
     AFFINE_BODY
 }
 static affine_fn *affine(void) { return affine_fast; }
+static affine_fn *affine_of(const cw_finish *f) { (void)f; return affine_fast; }
 #else
 static affine_fn *affine(void) { return NULL; } /* without a fused instruction fmaf() is slower than any table */
+static affine_fn *affine_of(const cw_finish *f) { (void)f; return NULL; }
 #endif
 
 static const float *terms_of(const cw_finish *f, u32 palette) { return f->affine_terms + 3 + 4 * (size_t)palette; }
@@ -310,7 +332,7 @@ static int lut_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 st
     int rc;
     if (f->counts && (rc = check_codes(f, codes, n, palette, e))) return rc;
     if (f->affine && step == 1) {
-        affine()(codes, n, f->affine_terms, terms_of(f, palette), (f32_any *)out + first);
+        affine_of(f)(codes, n, f->affine_terms, terms_of(f, palette), (f32_any *)out + first);
         return CW_OK;
     }
     const u8 *table = f->lut + (size_t)palette * f->lut_entries * f->out_size;
@@ -385,4 +407,27 @@ int cw_finish_run(const cw_finish *f, const u8 *codes, u64 n, u64 first, u64 ste
         for (u64 i = 0; i < n; i++) memcpy(out + (first + i * step) * f->out_size, codes + i * f->out_size, f->out_size);
     }
     return CW_OK;
+}
+
+int cw_finish_rows(const cw_finish *f, const u8 *codes, u64 stride, u64 rows, u64 width, u64 first, u64 step, u8 *out, cw_err *e)
+{
+    u64 row = width * step, last = first + (rows - 1) * row + (width - 1) * step;
+    if (f->affine && step == 1 && (f->palettes == 1 || first / f->inner == last / f->inner)) { /* one palette for all */
+        const float *terms = terms_of(f, f->palettes == 1 ? 0 : (u32)(first / f->inner % f->palettes));
+        affine_fn *fn = affine_of(f);
+        for (u64 y = 0; y < rows; y++) fn(codes + y * stride, width, f->affine_terms, terms, (f32_any *)out + first + y * row);
+        return CW_OK;
+    }
+    int rc = CW_OK;
+    for (u64 y = 0; y < rows && !rc; y++) rc = cw_finish_run(f, codes + y * stride, width, first + y * row, step, out, e);
+    return rc;
+}
+
+void cw_finish_end(const cw_finish *f)
+{
+#if defined(__x86_64__)
+    if (f->past_caches) _mm_sfence(); /* what went past the caches is seen by other threads from here on */
+#else
+    (void)f;
+#endif
 }

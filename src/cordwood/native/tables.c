@@ -1,5 +1,6 @@
 /* Coding tables: their description in bytes, making them from counts, and unfolding them for decoding. */
 #include "entropy.h"
+#include "predict.h"
 
 /* ---- descriptions ------------------------------------------------------------------------------------------------------- */
 
@@ -224,27 +225,46 @@ void cw_ans_spread(const cw_table *t, unsigned log, u8 *symbols)
     for (u32 i = 0; i < full; i++, at = (at + inverse) & (full - 1)) symbols[i] = in_order[at];
 }
 
-static void build_huffman(cw_huff_entry *to, const cw_table *t)
+/* Symbols in the order of their codes, and those codes, bit-reversed; the first with `l` bits is number at[l]. */
+static void sort_codes(const cw_table *t, u8 *symbols /* [512] */, u16 *codes, u32 *at)
+{
+    u32 next[CW_HUFF_LOG + 2], code = 0;
+    memset(at, 0, (CW_HUFF_LOG + 2) * sizeof *at);
+    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) at[t->value[symbol] + 1]++;
+    at[1] = 0;
+    for (u32 l = 2; l <= CW_HUFF_LOG + 1; l++) at[l] += at[l - 1];
+    memcpy(next, at, sizeof next);
+    next[0] = 256; /* out of the way: these have no code */
+    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) symbols[next[t->value[symbol]]++] = (u8)symbol;
+    for (u32 l = 1; l <= CW_HUFF_LOG; l++)
+        for (u32 i = at[l]; i < at[l + 1]; i++, code += 1u << (16 - l)) codes[i] = (u16)code;
+    for (u32 i = 0; i < at[CW_HUFF_LOG + 1]; i++) { /* reversed in 16 bits, the code's first bit ends lowest */
+        u32 c = codes[i];
+        c = (c & 0x5555) << 1 | (c >> 1 & 0x5555);
+        c = (c & 0x3333) << 2 | (c >> 2 & 0x3333);
+        c = (c & 0x0f0f) << 4 | (c >> 4 & 0x0f0f);
+        codes[i] = (u16)(c << 8 | c >> 8);
+    }
+}
+
+void cw_huff_build(cw_huff_entry *to, const cw_table *t, int differences)
 {
     u16 codes[256];
-    u32 full = 1u << CW_HUFF_LOG;
+    u8 symbols[512];
+    u32 at[CW_HUFF_LOG + 2], full = 1u << CW_HUFF_LOG;
     if (t->lo == t->hi) {
-        for (u32 i = 0; i < full; i++) to[i] = (cw_huff_entry)(t->lo << 8);
+        u32 symbol = differences ? unzigzag8((u8)t->lo) : t->lo;
+        for (u32 i = 0; i < full; i++) to[i] = (cw_huff_entry)(symbol << 8);
         return;
     }
-    cw_huff_codes(t, codes);
+    sort_codes(t, symbols, codes, at);
+    if (differences)
+        for (u32 i = 0; i < 256; i++) symbols[i] = unzigzag8(symbols[i]);
     /* by doubling: the table for codes of up to l bits, twice, is the table for l + 1 bits but for the codes of that length */
-    u8 by_length[256];
-    u32 at[CW_HUFF_LOG + 2] = {0};
-    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) at[t->value[symbol] + 1]++;
-    for (u32 l = 1; l <= CW_HUFF_LOG + 1; l++) at[l] += at[l - 1];
-    u32 next[CW_HUFF_LOG + 2];
-    memcpy(next, at, sizeof next);
-    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) by_length[next[t->value[symbol]]++] = (u8)symbol;
     to[0] = 0;
     for (u32 l = 1; l <= CW_HUFF_LOG; l++) {
         memcpy(to + (1u << (l - 1)), to, sizeof *to << (l - 1));
-        for (u32 i = at[l]; i < at[l + 1]; i++) to[codes[by_length[i]]] = (cw_huff_entry)(l | (u32)by_length[i] << 8);
+        for (u32 i = at[l]; i < at[l + 1]; i++) to[codes[i]] = (cw_huff_entry)(l | (u32)symbols[i] << 8);
     }
 }
 
@@ -279,7 +299,7 @@ void cw_decode_tables_build(void *to, const cw_table *t, u32 n, int coder, unsig
     for (u32 i = 0; i < n; i++) {
         void *one = (u8 *)to + i * cw_decode_table_bytes(coder, log);
         if (coder == CW_HUFFMAN)
-            build_huffman(one, &t[i]);
+            cw_huff_build(one, &t[i], 0);
         else
             build_ans(one, &t[i], log);
     }
