@@ -7,7 +7,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
-BENCH_SUITES ?= codecs tensors store
+BENCH_SUITES ?= codecs tensors store feed
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -24,11 +24,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test lint fuzz bench clean check-machine
 
 help:
-	@echo "make demo   save views and a small image folder in every way, and show what each costs"
+	@echo "make demo   save views and a small image folder in every way, train on it, and show what each costs"
 	@echo "make test   lint, types and tests"
 	@echo "make lint   lint and types alone"
 	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
-	@echo "make bench  compare codecs, tensor files and stores with their rivals"
+	@echo "make bench  compare codecs, tensor files, stores and the Loader with their rivals"
 	@echo "make clean  delete everything that the others made"
 
 demo: $(VENV)/.installed

@@ -1,4 +1,4 @@
-"""What codecs, tensor files and stores must reach and aim at, as data; a measurement is judged by its median."""
+"""What codecs, tensor files, stores and the Loader must reach and aim at, as data; judged by the median."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -96,6 +96,31 @@ GOALS = (
     Goal("store-memory", "reading a million random samples: growth of memory, of 4 MiB", "at most", 1),
     Goal("store-open-time", "opening a hundred million samples: time, of 50 ms", "at most", 1),
     Goal("store-open-memory", "opening a hundred million samples: memory, of 8 MiB", "at most", 1),
+    Goal("feed-balanced-ffcv", "photographs, `balanced`, to float32: speed, of FFCV's raw", "at least", 1, 2),
+    Goal("feed-balanced-bytes", "the same: bytes a sample, of FFCV's", "at most", 0.28),
+    Goal("feed-balanced-litdata", "the same: speed, of LitData's", "at least", 1.25),
+    Goal("feed-balanced-tensordict", "the same: speed, of TensorDict's memory map", "at least", 1.25),
+    Goal("feed-balanced-files", "the same: speed, of one .pt a sample", "at least", 2),
+    Goal("feed-balanced-zipped", "the same: speed, of one zipped .pt a sample", "at least", 6),
+    Goal("feed-raw-floats", "photographs, `raw` uint8, normalised to float32: speed, of FFCV's", "at least", 2, 5),
+    Goal("feed-raw-bytes", "photographs, `raw` uint8, as uint8: speed, of FFCV's", "at least", 1),
+    Goal("feed-cold-speed-ffcv", "photographs, `balanced`, from the disk: speed, of FFCV's raw", "at least", 2),
+    Goal("feed-cold-speed-tensordict", "the same: speed, of TensorDict's memory map", "at least", 2),
+    Goal("feed-cold-read-ffcv", "the same: how many times fewer bytes are read than by FFCV", "at least", 2),
+    Goal("feed-cold-read-tensordict", "the same: than by TensorDict's memory map", "at least", 2),
+    Goal("feed-images-files", "3 KiB images, `raw` and `fast`: speed, of one file each", "at least", 10),
+    Goal("feed-images-lmdb", "the same: speed, of LMDB's", "at least", 2),
+    Goal("feed-images-tensordict", "the same: speed, of TensorDict's memory map", "at least", 2),
+    Goal("feed-images-litdata", "the same: speed, of LitData's", "at least", 2),
+    Goal("feed-images-ffcv", "the same: speed, of FFCV's", "at least", 2),
+    Goal("feed-tokens-files", "rows of 512 tokens, the same goals: speed, of one file each", "at least", 10),
+    Goal("feed-tokens-lmdb", "the same: speed, of LMDB's", "at least", 2),
+    Goal("feed-tokens-tensordict", "the same: speed, of TensorDict's memory map", "at least", 2),
+    Goal("feed-tokens-litdata", "the same: speed, of LitData's", "at least", 2),
+    Goal("feed-tokens-ffcv", "the same: speed, of FFCV's", "at least", 2),
+    Goal("feed-first-batch", "the first shuffled batch of ten million samples: time, of 200 ms", "at most", 1),
+    Goal("feed-memory", "a hundred epochs: growth of memory, of 4 MiB", "at most", 1),
+    Goal("feed-training-wait", "training a small convnet: share of the time that it waits, of 1%", "at most", 1),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

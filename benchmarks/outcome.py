@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from benchmarks.harness import Spread
 from benchmarks.packages import PackageCache
 
-Kind = Literal["text", "bytes", "seconds", "ms", "ratio", "percent", "rate"]
+Kind = Literal["text", "bytes", "seconds", "ms", "digits-ms", "ratio", "percent", "rate"]
 Cell = str | int | float | Spread | None
 
 

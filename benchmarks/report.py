@@ -12,7 +12,12 @@ from benchmarks.goals import BY_KEY, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Cell, Kind, Table
 
-TITLES = {"codecs": "Codecs", "tensors": "Tensor files", "store": "Stores"}  # in the order of the page
+TITLES = {
+    "codecs": "Codecs",
+    "tensors": "Tensor files",
+    "store": "Stores",
+    "feed": "The Loader",
+}  # in the order of the page
 
 IN_TURNS = """\
 * **Ratios, taken in turns.** Contenders run A B C A B C ...; a ratio is taken inside each round, and the median over
@@ -64,6 +69,21 @@ METHODS = {
 * **Packing** is from samples in memory to an empty folder. Before every pass, off the clock, the disk is told to write
   everything back.
 * **Memory** is that of a process that does nothing else, as it tells itself.
+{VERDICTS}""",
+    "feed": f"""\
+{IN_TURNS}
+* **Equality first.** Before anything is timed, an epoch of every loader is compared with the source: bit for bit, but
+  for FFCV, which normalises with another rounding (at most a millionth is let pass). Every sample must come.
+* **A turn** is an epoch in random order, batch after batch; batches are let go one after the other, as in a training
+  loop. Where photographs come from the page cache, an epoch of ours and of FFCV's is 4,096 samples long, so that what
+  is done to begin one is little against it.
+* **Rivals at their best.** All ways of a rival's row are timed, and in each round the fastest counts: with and without
+  worker processes, more and fewer batches ahead.
+* **CPU time** is that of the whole process with all its threads, and of its worker processes, divided by the samples.
+  The figure for one core is its inverse: what a loader could give if it alone had one core.
+* **Two cores.** Two worker processes or threads for the rivals; ours chooses for itself. Workers are started once and
+  kept.
+* **Memory, and the first batch**, are of a process that does nothing else, as it tells itself.
 {VERDICTS}""",
 }
 
@@ -167,6 +187,8 @@ def number(value: float, kind: Kind) -> str:
             return f"{value:.3f}"
         case "ms":  # held in seconds
             return f"{value * 1e3:.3f}"
+        case "digits-ms":  # the same, for what may be a thousandth of it
+            return f"{value * 1e3:.3g}"
         case "percent":  # held as a share
             return f"{value:.2%}"
         case "rate":  # held in bytes a second

@@ -120,7 +120,7 @@ class Batch:
     """Rows as a reader gave them, and their numbers, if it knows them."""
 
     rows: torch.Tensor
-    numbers: Sequence[int] | None = None
+    numbers: Sequence[int] | torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

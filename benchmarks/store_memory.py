@@ -1,4 +1,4 @@
-"""What a process holds that does nothing but read a store: told by the process itself, on one line of JSON.
+"""What a process holds that does nothing but read or load a store: told by itself, on one line of JSON.
 
     looks = watch(Job("batches", "train.cordwood", reads=1_000_000, batch=256, looks=20))
     looks[-1].own - looks[3].own
@@ -11,8 +11,9 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,23 +25,25 @@ SEED = 20260103
 
 @dataclass(frozen=True)
 class Job:
-    """`batches` of so many samples, `singles`, or just to `open`."""
+    """`batches` of so many samples, `singles`, just to `open`; `epochs` of the Loader, or its `first` batch."""
 
     action: str
     store: str
-    reads: int = 0
+    reads: int = 0  # samples, or epochs
     batch: int = 1
     looks: int = 1
+    options: dict[str, Any] = field(default_factory=dict)  # of the Loader
 
 
 @dataclass(frozen=True)
 class Look:
-    """After so many samples, or after opening: bytes held, and for opening how long it took."""
+    """After so many samples, or after opening: bytes held, and how long it took, by the clock and of all cores."""
 
     samples: int
     own: int
     mapped: int
     seconds: float = 0.0
+    cpu: float = 0.0
 
 
 def watch(job: Job) -> list[Look]:
@@ -55,7 +58,7 @@ def watch(job: Job) -> list[Look]:
 
 
 def look(samples: int, seconds: float = 0.0) -> Look:
-    return Look(samples, status("RssAnon"), status("RssFile"), seconds)
+    return Look(samples, status("RssAnon"), status("RssFile"), seconds, time.process_time())
 
 
 def opened(job: Job) -> list[Look]:
@@ -91,11 +94,44 @@ def read(job: Job) -> list[Look]:
     return found
 
 
+def loaded(job: Job) -> list[Look]:
+    """Shuffled epochs of the Loader, with looks evenly spread over them."""
+    import cordwood as cw
+
+    loader = cw.Loader(cw.open(job.store), batch_size=job.batch, shuffle=True, **job.options)
+    found = [look(0)]
+    samples = 0
+    for epoch in range(job.reads):
+        for batch in loader:
+            samples += len(next(iter(batch.values())))
+            del batch  # as it would be by the next step: not held while the next epoch begins
+        if (epoch + 1) * job.looks // job.reads > epoch * job.looks // job.reads:
+            found.append(look(samples))
+    return found
+
+
+def first(job: Job) -> list[Look]:
+    """Before opening, and when the first shuffled batch is there; it must hold what was stored."""
+    import cordwood as cw
+
+    kinds = cw.open, cw.Loader
+    before = look(0)
+    start = time.perf_counter()
+    dataset = kinds[0](job.store)
+    batch = next(iter(kinds[1](dataset, batch_size=job.batch, shuffle=True)))
+    seconds = time.perf_counter() - start
+    if batch["bytes"].numpy().view(np.int64)[:, 0].tolist() != batch["label"].tolist():
+        raise MismatchError("the first batch is not what was stored")
+    return [before, look(len(dataset), seconds)]
+
+
+ACTIONS = {"open": opened, "batches": read, "singles": read, "epochs": loaded, "first": first}
+
+
 def main(argument: str) -> None:
     """The process's side."""
     job = Job(**json.loads(argument))
-    looks = opened(job) if job.action == "open" else read(job)
-    print(json.dumps([asdict(each) for each in looks]))
+    print(json.dumps([asdict(each) for each in ACTIONS[job.action](job)]))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
 """What a process holds while it reads a million random samples, and what opening a hundred million takes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import cordwood as cw
 from benchmarks.harness import MismatchError, Spread
 from benchmarks.outcome import Outcome, Settings, Table
+from benchmarks.store_contest import packed
 from benchmarks.store_data import Samples, counts, images, photographs, tokens
-from benchmarks.store_memory import Job, watch
-from benchmarks.store_ours import Ours, packed
+from benchmarks.store_memory import Job, Look, watch
+from benchmarks.store_ours import Ours
 from benchmarks.tensor_data import scratch
 from cordwood.store import shardfile, shardindex
 
 TITLE = "Memory, and a store of a hundred million samples"
 KEYS = ("store-memory", "store-open-time", "store-open-memory")
 LOOKS = 20
-SETTLED = LOOKS // 10  # looks until pools and caches have what they need
 MAY_GROW = 4 << 20
 ALL_SAMPLES = 100_000_000
 SHARDS = 62_500  # photographs, `balanced`: 1,600 of them fill a shard
@@ -54,16 +55,22 @@ def measure_reading(settings: Settings, folder: Path) -> tuple[Table, int]:
         ours = Ours(goal)
         store = ours.place(packed(ours, samples, place))
         looks = watch(Job(action, str(store), reads, batch, LOOKS))
-        growth = max(look.own for look in looks[SETTLED + 1 :]) - looks[SETTLED].own
+        growth = growth_of(looks)
         worst = max(worst, growth)
         last = looks[-1]
-        table.add(what, last.samples, looks[0].own, looks[SETTLED].own, last.own, growth, last.mapped)
+        table.add(what, last.samples, looks[0].own, looks[LOOKS // 10].own, last.own, growth, last.mapped)
     table.notes.append(
         "Held is memory that no file stands behind. Growth is the most that was held after the first tenth of the "
         "samples beyond what was held then; the goal allows 4 MiB. Pages of files are the system's cache: it takes "
         "them back when it needs them."
     )
     return table, worst
+
+
+def growth_of(looks: Sequence[Look]) -> int:
+    """The most that was held after the first tenth, beyond what was held then."""
+    settled = len(looks) // 10  # looks until pools and caches have what they need
+    return max(look.own for look in looks[settled + 1 :]) - looks[settled].own
 
 
 def measure_opening(folder: Path) -> tuple[Table, dict[str, Spread]]:
@@ -96,6 +103,11 @@ def write_index(store: Path) -> None:
     """A real store of one shard, whose index is then that of many such shards."""
     with cw.Writer(store, "raw") as writer:
         writer.extend([{"value": number} for number in range(ALL_SAMPLES // SHARDS)])
+    multiply(store, SHARDS)
+
+
+def multiply(store: Path, shards: int) -> None:
+    """Let the index of a store of one shard tell of many such shards."""
     ends = shardfile.read_ends(store / shardfile.shard_name(0))
-    records = [shardindex.pack_record(number, number * ends.count, ends) for number in range(SHARDS)]
+    records = [shardindex.pack_record(number, number * ends.count, ends) for number in range(shards)]
     (store / shardindex.NAME).write_bytes(shardindex.pack_file_header() + b"".join(records))

@@ -1,11 +1,10 @@
 """Photographs: bytes a sample, and random batches of 64 that arrive as normalised float32."""
 
-import shutil
-
 from benchmarks.harness import Spread, ratio
 from benchmarks.outcome import Outcome, Settings, Table
-from benchmarks.store_data import Epoch, nbytes, photographs
-from benchmarks.store_ours import Ours, best, packed, take_turns
+from benchmarks.store_contest import Contest, Packer
+from benchmarks.store_data import photographs
+from benchmarks.store_ours import Ours
 from benchmarks.store_rivals import FFCV, FILES, FOR_PHOTOGRAPHS, installed
 from benchmarks.tensor_data import scratch
 
@@ -20,34 +19,24 @@ def measure(settings: Settings) -> Outcome:
     samples = photographs(settings)
     rivals, missing = installed(FOR_PHOTOGRAPHS)
     sizes: dict[str, float] = {}
-    epochs: list[Epoch] = []
-    ways: dict[str, list[str]] = {}
     with scratch(settings) as folder:
-        for ours in map(Ours, GOALS):
-            place = packed(ours, samples, folder)
-            sizes[ours.name] = nbytes(place) / len(samples)
-            epochs.append(ours.epoch(samples, place, BATCH))
-        for rival in rivals:
-            place = packed(rival, samples, folder)
-            sizes[rival.name] = nbytes(place) / len(samples)
-            if rival is FFCV:
-                many = folder / "many"
-                many.mkdir()
-                sizes[rival.name] = FFCV.bytes_of_many(samples, many)
-                shutil.rmtree(many)
-            found = rival.epochs(samples, place, BATCH)
-            ways[rival.name] = [epoch.name for epoch in found]
-            epochs += found
-        for epoch in epochs:
-            epoch.check(samples)
-        times = take_turns(settings, epochs)
-    table = speeds(times, ways)
+        contest = Contest(folder, BATCH)
+        contenders: list[Packer] = [*map(Ours, GOALS), *rivals]
+        for contender in contenders:
+            contest.enter(contender, samples)
+            sizes[contender.name] = contest.sizes[contest.ways[contender.name][0]]
+        if FFCV in rivals:
+            sizes[FFCV.name] = FFCV.bytes_of_many(samples, folder)
+        contest.check(samples)
+        times = contest.take_turns(settings)
+    best = contest.best(times, FFCV.name) if FFCV in rivals else None
+    table = speeds(times, best)
     table.notes += [f"Not measured: {line}" for line in missing.values()]
     measured = {"store-size-pt": Spread.exact(sizes[FILES.name] / sizes["ours, balanced"])}
     reasons = {}
-    if FFCV.name in ways:
+    if best:
         measured["store-size-ffcv"] = Spread.exact(sizes["ours, balanced"] / sizes[FFCV.name])
-        measured["store-batch-ffcv"] = ratio(best(times, ways[FFCV.name]), times["ours, balanced"])
+        measured["store-batch-ffcv"] = ratio(best, times["ours, balanced"])
     else:
         reasons = dict.fromkeys(("store-size-ffcv", "store-batch-ffcv"), missing[FFCV.name])
     return Outcome([table_of_sizes(sizes, len(samples)), table], measured, reasons)
@@ -69,12 +58,11 @@ def table_of_sizes(sizes: dict[str, float], count: int) -> Table:
     return table
 
 
-def speeds(times: dict[str, list[float]], ways: dict[str, list[str]]) -> Table:
+def speeds(times: dict[str, list[float]], rival: list[float] | None) -> Table:
     table = Table(
         f"Random batches of {BATCH} photographs as float32, two threads or processes, from the page cache",
         [("way", "text"), ("ms a sample", "ms"), ("samples a second", "bytes"), ("speed, of FFCV's best", "ratio")],
     )
-    rival = best(times, ways[FFCV.name]) if FFCV.name in ways else None
     for name, seconds in times.items():
         rates = Spread.of([1 / second for second in seconds])
         table.add(name, Spread.of(seconds), rates, ratio(rival, seconds) if rival else None)

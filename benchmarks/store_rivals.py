@@ -19,33 +19,25 @@ have loaders with an order of their own, whose random order is used.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from benchmarks.harness import UnavailableError
-from benchmarks.store_data import Epoch, Samples
-from benchmarks.store_rivals_indexed import LightningMemoryMap, NumpyFile, OneFileEach, TensorDictMemory
-from benchmarks.store_rivals_loaders import Ffcv, LitData
+from benchmarks.store_contest import Packer
+from benchmarks.store_rivals_ffcv import Ffcv, FfcvArrays, FfcvBytes, FfcvFromDisk
+from benchmarks.store_rivals_indexed import LightningMemoryMap, NumpyFile, OneFileEach, TensorDictMemory, ZippedFileEach
+from benchmarks.store_rivals_loaders import LitData
 
 
-class Rival(Protocol):
+class Rival(Packer, Protocol):
     """A way to keep a dataset."""
-
-    name: str
-    takes_all: bool  # False: so slow that a part of many small samples must do
 
     def available(self) -> None:
         """UnavailableError if it is not installed."""
 
-    def pack(self, samples: Samples, folder: Path) -> None:
-        """Write the samples; the folder is there, and empty."""
-
-    def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
-        """All ways to read what `pack` wrote in random batches of this size."""
-
 
 FFCV, LITDATA, TENSORDICT = Ffcv(), LitData(), TensorDictMemory()
 LMDB, FILES, NUMPY = LightningMemoryMap(), OneFileEach(), NumpyFile()
+FFCV_BYTES, FFCV_FROM_DISK, FFCV_ARRAYS, ZIPPED = FfcvBytes(), FfcvFromDisk(), FfcvArrays(), ZippedFileEach()
 
 FOR_PHOTOGRAPHS: Sequence[Rival] = (FFCV, LITDATA, TENSORDICT, LMDB, NUMPY, FILES)
 FOR_SMALL_SAMPLES: Sequence[Rival] = (FILES, LMDB, TENSORDICT, LITDATA, NUMPY)

@@ -10,9 +10,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.packages import need
+from benchmarks.rivals import decode_zipped, encode_zipped
 from benchmarks.store_data import Batch, Epoch, Samples, random_batches
 
 LARGEST_MAP = 1 << 36
+NO_MEMORY = np.empty(0, np.float32)  # neither zipfile nor torch.load can be given any
 
 
 def each_batch(fetch: Callable[[list[int]], torch.Tensor], batches: Sequence[list[int]]) -> Iterator[Batch]:
@@ -38,14 +40,22 @@ class OneFileEach:
 
     def pack(self, samples: Samples, folder: Path) -> None:
         for number, row in enumerate(samples.rows):
-            torch.save(row.clone(), folder / f"{number}.pt")  # not the row: it would drag all others along
+            self.save(row.clone(), folder / f"{number}.pt")  # not the row: it would drag all others along
+
+    def save(self, row: torch.Tensor, file: Path) -> None:
+        torch.save(row, file)
+
+    def load(self, file: str) -> torch.Tensor:
+        """What everybody writes."""
+        tensor: torch.Tensor = torch.load(file)
+        return tensor
 
     def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
         batches = random_batches(len(samples), batch)
         found = []
         for workers in self.workers:
             loader = DataLoader(
-                Files(folder, len(samples)),
+                Files(folder, len(samples), self.load),
                 batch_sampler=batches,
                 num_workers=workers,
                 persistent_workers=workers > 0,
@@ -55,18 +65,29 @@ class OneFileEach:
         return found
 
 
-class Files(Dataset[torch.Tensor]):
-    """What everybody writes."""
+class ZippedFileEach(OneFileEach):
+    """The same, and every .pt in a deflated zip archive, as people do it when the disk fills up."""
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.folder, self.count = str(folder), count
+    name = "one zipped .pt a sample"
+
+    def save(self, row: torch.Tensor, file: Path) -> None:
+        file.write_bytes(encode_zipped(row.numpy()))
+
+    def load(self, file: str) -> torch.Tensor:
+        return torch.from_numpy(decode_zipped(Path(file).read_bytes(), NO_MEMORY))
+
+
+class Files(Dataset[torch.Tensor]):
+    """A folder of numbered files, and the function that reads one."""
+
+    def __init__(self, folder: Path, count: int, load: Callable[[str], torch.Tensor]) -> None:
+        self.folder, self.count, self.load = str(folder), count, load
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, number: int) -> torch.Tensor:
-        tensor: torch.Tensor = torch.load(f"{self.folder}/{number}.pt")
-        return tensor
+        return self.load(f"{self.folder}/{number}.pt")
 
 
 def numbered(loader: Any, batches: Sequence[list[int]]) -> Iterator[Batch]:

@@ -9,8 +9,9 @@ import torch
 
 from benchmarks.harness import Contender, Spread, interleave, ratio
 from benchmarks.outcome import Outcome, Settings, Table
+from benchmarks.store_contest import packed
 from benchmarks.store_data import counts, photographs, random_batches
-from benchmarks.store_ours import Ours, packed
+from benchmarks.store_ours import Ours
 from benchmarks.store_rivals import FILES
 from benchmarks.tensor_data import require_same, scratch
 

@@ -2,8 +2,9 @@
 
 from benchmarks.harness import Spread, ratio
 from benchmarks.outcome import Outcome, Settings, Table
-from benchmarks.store_data import Epoch, Samples, counts, images, nbytes, tokens
-from benchmarks.store_ours import Ours, best, packed, take_turns
+from benchmarks.store_contest import Contest, Packer
+from benchmarks.store_data import Samples, counts, images, tokens
+from benchmarks.store_ours import Ours
 from benchmarks.store_rivals import FILES, FOR_SMALL_SAMPLES, LITDATA, LMDB, NUMPY, TENSORDICT, installed
 from benchmarks.tensor_data import scratch
 
@@ -27,24 +28,13 @@ def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:
     """The same samples with every rival; of the two goals that are judged, the slower counts."""
     rivals, missing = installed(FOR_SMALL_SAMPLES)
     few = samples.first(counts(settings).files)
-    sizes: dict[str, float] = {}
-    epochs: list[Epoch] = []
-    ways: dict[str, list[str]] = {}
     with scratch(settings) as folder:
-        for ours in map(Ours, GOALS):
-            place = packed(ours, samples, folder)
-            sizes[ours.name] = nbytes(place) / len(samples)
-            epochs.append(ours.epoch(samples, place, BATCH))
-        for rival in rivals:
-            given = samples if rival.takes_all else few
-            place = packed(rival, given, folder)
-            found = rival.epochs(given, place, BATCH)
-            ways[rival.name] = [epoch.name for epoch in found]
-            sizes |= dict.fromkeys(ways[rival.name], nbytes(place) / len(given))
-            epochs += found
-        for epoch in epochs:
-            epoch.check(samples)
-        times = take_turns(settings, epochs)
+        contest = Contest(folder, BATCH)
+        contenders: list[Packer] = [*map(Ours, GOALS), *rivals]
+        for contender in contenders:
+            contest.enter(contender, samples if contender.takes_all else few)
+        contest.check(samples)
+        times = contest.take_turns(settings)
     table = Table(
         f"{samples.title}, random batches of {BATCH}, from the page cache",
         [("way", "text"), ("bytes a sample", "bytes"), ("samples a second", "bytes"),
@@ -52,7 +42,7 @@ def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:
     )  # fmt: skip
     for name, seconds in times.items():
         rates = Spread.of([1 / second for second in seconds])
-        table.add(name, sizes[name], rates, *(ratio(seconds, times[ours]) for ours in JUDGED))
+        table.add(name, contest.sizes[name], rates, *(ratio(seconds, times[ours]) for ours in JUDGED))
     rest = " and ".join(rival.name for rival in rivals if not rival.takes_all)
     table.notes += [
         f"{len(samples):,} samples; {rest}: {len(few):,} of them. `{NUMPY.name}` is the speed of memory: a gather "
@@ -61,10 +51,8 @@ def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:
     ]
     outcome = Outcome([table])
     for word, name in AGAINST.items():
-        if name in ways:
-            found_best = best(times, ways[name])
-            judged = [ratio(found_best, times[ours]) for ours in JUDGED]
-            outcome.measured[f"store-{kind}-{word}"] = min(judged, key=lambda spread: spread.median)
+        if name in contest.ways:
+            outcome.measured[f"store-{kind}-{word}"] = contest.ratio(times, name, JUDGED)
         else:
             outcome.reasons[f"store-{kind}-{word}"] = missing[name]
     return outcome

@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.harness import Contender, Spread, interleave, ratio
 from benchmarks.outcome import Outcome, Settings, Table
+from benchmarks.store_contest import Packer
 from benchmarks.store_data import Epoch, Samples, counts, nbytes, photographs
 from benchmarks.store_ours import Ours
 from benchmarks.store_rivals import FFCV, FILES, LITDATA, Rival, installed
@@ -99,7 +100,7 @@ def all_packings(samples: Samples, folder: Path, rivals: list[Rival]) -> list[Pa
     """Ours with every goal, then the rivals; LitData in both orders, as now the one, now the other is faster."""
     found = []
     for ours in map(Ours, GOALS):
-        reader = partial(ours.epoch, batch=BATCH)
+        reader = partial(first_epoch, ours)
         found.append(Packing(ours.name, ours.pack, reader, samples, folder / ours.goal))
     for number, rival in enumerate(rivals):
         reader = partial(first_epoch, rival)
@@ -113,8 +114,8 @@ def all_packings(samples: Samples, folder: Path, rivals: list[Rival]) -> list[Pa
     return found
 
 
-def first_epoch(rival: Rival, samples: Samples, folder: Path) -> Epoch:
-    return rival.epochs(samples, folder, BATCH)[0]
+def first_epoch(contender: Packer, samples: Samples, folder: Path) -> Epoch:
+    return contender.epochs(samples, folder, BATCH)[0]
 
 
 def repeated(samples: Samples, count: int) -> Samples:

@@ -47,6 +47,7 @@ def test_every_goal_has_a_key_of_its_own_and_an_aim_beyond_its_must() -> None:
     [
         (1234567.4, "bytes", "1,234,567"),
         (0.00123456, "ms", "1.235"),
+        (0.00000123456, "digits-ms", "0.00123"),
         (1.62749, "seconds", "1.627"),
         (0.18456, "percent", "18.46%"),
         (1.5e9, "rate", "1,500"),

@@ -19,72 +19,40 @@ from benchmarks import (  # noqa: E402
     store_write_rows,
     tensor_data,
 )
-from benchmarks.data import Photographs  # noqa: E402
-from benchmarks.harness import MismatchError, UnavailableError  # noqa: E402
-from benchmarks.outcome import Outcome, Settings  # noqa: E402
-from benchmarks.packages import PackageCache  # noqa: E402
-from benchmarks.store_data import Counts, Epoch, Samples, nbytes, photographs  # noqa: E402
+from benchmarks.harness import MismatchError, Spread  # noqa: E402
+from benchmarks.outcome import Settings  # noqa: E402
+from benchmarks.store_contest import Contest  # noqa: E402
+from benchmarks.store_data import Epoch, Samples, nbytes, photographs  # noqa: E402
 from benchmarks.store_memory import Job, Look, opened, read, watch  # noqa: E402
-from benchmarks.store_ours import Ours, best  # noqa: E402
-from benchmarks.store_rivals import FFCV, FILES, LITDATA, LMDB, NUMPY, TENSORDICT, Rival, installed  # noqa: E402
-from benchmarks.store_rivals_indexed import NumpyFile, OneFileEach  # noqa: E402
-from benchmarks.store_rivals_loaders import Pairs  # noqa: E402
+from benchmarks.store_ours import Ours  # noqa: E402
+from benchmarks.store_rivals import (  # noqa: E402
+    FFCV,
+    FILES,
+    LITDATA,
+    LMDB,
+    NUMPY,
+    TENSORDICT,
+    Rival,
+    installed,
+)
+from benchmarks.store_rivals_ffcv import Pairs  # noqa: E402
 from benchmarks.store_write_rows import repeated  # noqa: E402
+from tests.benchmarks.tiny import copies_of, hide_rivals, measured, rows_of, tiny_settings  # noqa: E402
 
-TINY = Counts(
-    photographs=5, images=40, tokens=30, files=10, packed=7, singles=3, reads=64, watched_photographs=4
-)  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
+PARTS = (store_photo_rows, store_small_rows, store_write_rows)
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Tiny sizes, made-up photographs and text, no worker processes: nothing is downloaded."""
-
-    def made_up(cache: PackageCache, count: int) -> Photographs:
-        ramp = np.arange(224 * 224 * 3).reshape(224, 224, 3)
-        return Photographs([(ramp // (i + 50)).astype(np.uint8) for i in range(count)], ["ramp"] * count, [])
-
-    monkeypatch.setattr(store_data, "QUICK", TINY)
-    monkeypatch.setattr(store_data, "load_photographs", made_up)
-    monkeypatch.setattr(store_data, "token_ids", lambda cache: (np.arange(2000) % 777, "made up"))
-    monkeypatch.setattr(OneFileEach, "workers", (0,))
-    for module in (store_photo_rows, store_small_rows, store_write_rows):
+    for module in PARTS:
         monkeypatch.setattr(module, "BATCH", 2)
         monkeypatch.setattr(module, "GOALS", ("balanced", "fast", "raw"))
-    return Settings(True, PackageCache(tmp_path), 2, 0.0, 2, None, 0, 0, 0, 0)
+    return tiny_settings(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def all_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every rival is there, and is a NumPy file that bears its name."""
-
-    class Copies(NumpyFile):
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def optimize(self, samples: Samples, folder: Path, *, ordered: bool) -> None:
-            self.pack(samples, folder)
-
-        def bytes_of_many(self, samples: Samples, folder: Path) -> float:
-            self.pack(samples, folder)
-            return nbytes(folder) / len(samples)
-
-        def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
-            (one,) = super().epochs(samples, folder, batch)
-            return [Epoch(f"{self.name}, {word}", one.start, one.count) for word in ("fast", "slow")]
-
-    copies: dict[str, Any] = {
-        word: Copies(rival.name)
-        for word, rival in (("FFCV", FFCV), ("LITDATA", LITDATA), ("LMDB", LMDB), ("TENSORDICT", TENSORDICT))
-    }
-    for module in (store_photo_rows, store_small_rows, store_write_rows):
-        for word in copies.keys() & vars(module).keys():
-            monkeypatch.setattr(module, word, copies[word])
+    copies = copies_of(PARTS, monkeypatch)
     monkeypatch.setattr(store_photo_rows, "FOR_PHOTOGRAPHS", (copies["FFCV"], NUMPY, FILES))
     small = (FILES, copies["LMDB"], copies["TENSORDICT"], copies["LITDATA"], NUMPY)
     monkeypatch.setattr(store_small_rows, "FOR_SMALL_SAMPLES", small)
@@ -92,26 +60,7 @@ def all_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def none_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what torch and NumPy themselves do."""
-
-    def missing(self: object) -> None:
-        raise UnavailableError("not here")
-
-    for rival in (FFCV, LITDATA, LMDB, TENSORDICT):
-        monkeypatch.setattr(type(rival), "available", missing)
-
-
-def rows_of(outcome: Outcome, table: int = 0) -> dict[str, list[Any]]:
-    return {str(row[0]): row[1:] for row in outcome.tables[table].rows}
-
-
-def measured(part: ModuleType, settings: Settings) -> Outcome:
-    """Runs a part; every goal has a figure or a reason, and no file is left behind."""
-    outcome: Outcome = part.measure(settings)
-    assert set(outcome.measured) | set(outcome.reasons) == set(part.KEYS)
-    assert not set(outcome.measured) & set(outcome.reasons)
-    assert list(settings.cache.folder.iterdir()) == []
-    return outcome
+    hide_rivals(monkeypatch)
 
 
 @pytest.mark.usefixtures("all_here")
@@ -303,8 +252,11 @@ def test_random_batches_hold_every_sample_once() -> None:
     assert batches != [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 
-def test_the_best_of_a_rival_is_taken_in_each_round() -> None:
-    assert best({"a": [1.0, 4.0], "b": [2.0, 3.0], "c": [0.0, 0.0]}, ["a", "b"]) == [1.0, 3.0]
+def test_the_best_of_a_rival_is_taken_in_each_round_and_the_slowest_of_ours() -> None:
+    contest = Contest(Path(), 2, ways={"rival": ["a", "b"]})
+    times = {"a": [1.0, 4.0], "b": [2.0, 3.0], "c": [0.5, 1.5], "d": [0.1, 0.3]}
+    assert contest.best(times, "rival") == [1.0, 3.0]
+    assert contest.ratio(times, "rival", ["c", "d"]) == Spread(2.0, 2.0, 2.0, 2)
 
 
 def test_samples_are_repeated_with_numbers_of_their_own(settings: Settings) -> None:

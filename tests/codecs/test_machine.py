@@ -1,5 +1,6 @@
 """Cores and memory that a process may use, out of control groups as both versions write them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,6 @@ def test_no_quota_of_version_one(tmp_path: Path, groups: Path) -> None:
 
 @pytest.mark.parametrize(("share", "threads"), [(None, 6), (0.2, 1), (1.5, 2), (3.4, 3), (100.0, 6)])
 def test_threads_follow_affinity_and_share(monkeypatch: pytest.MonkeyPatch, share: float | None, threads: int) -> None:
-    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(machine, "core_share", lambda: share)
     assert machine.default_threads() == threads

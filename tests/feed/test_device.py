@@ -96,7 +96,6 @@ def on_a_fake_device() -> tuple[Mover, LazyStreams]:
 
 def test_a_batch_arrives_whole_and_only_then() -> None:
     mover, lazy = on_a_fake_device()
-    assert mover.pins
     batch: dict[str, Any] = {
         "image": torch.arange(6.0).view(2, 3),
         "labels": (torch.tensor([1, 2]), ["a", "b"]),
@@ -192,7 +191,6 @@ def test_a_batch_with_nothing_to_copy_passes_as_it_is() -> None:
 
 def test_without_streams_everything_moves_when_it_arrives() -> None:
     mover = Mover("meta")
-    assert not mover.pins
     batch = {"x": torch.ones(2, 3), "name": "as it is"}
     staged = mover.stage(batch)
     assert staged.batch is batch
@@ -207,7 +205,7 @@ def test_in_ordinary_memory_nothing_happens(device: Any) -> None:
     batch: dict[str, Any] = {"x": torch.ones(2), "movable": Movable()}
     assert mover.arrive(mover.stage(batch)) is batch
     assert batch["movable"].moved_to == []
-    assert (mover.device, mover.pins) == (None, False)
+    assert mover.device is None
 
 
 def test_memory_for_copies_is_there_with_and_without_an_accelerator() -> None:

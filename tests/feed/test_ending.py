@@ -15,6 +15,7 @@ from tests.feed.numbered import numbered
 from tests.feed.own_process import run
 
 COUNT = 300
+PATIENCE = 240  # seconds: then it hangs
 
 PREPARED = """
 import signal, sys, threading
@@ -53,7 +54,7 @@ def running(text: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
 
 
 def test_the_program_ends_while_batches_are_made(prepared: str) -> None:
@@ -121,7 +122,7 @@ while True:
 def test_ctrl_c_ends_a_program_that_does_not_mind_it(prepared: str) -> None:
     with running(prepared + ENDLESS) as process:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGINT
     assert errors.count("Traceback") == 1, errors
     assert errors.rstrip().endswith("KeyboardInterrupt")
@@ -136,7 +137,7 @@ def test_a_killed_program_leaves_no_files(prepared: str, tmp_path: Path) -> None
     before = shared_memory()
     with running(prepared + ENDLESS, TMPDIR=str(tmp_path)) as process:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         mine = {name for name in shared_memory() - before if str(process.pid) in name}
     assert process.returncode == -signal.SIGKILL
     assert mine == set()
@@ -152,5 +153,5 @@ def test_workers_end_with_a_program_that_is_killed(prepared: str) -> None:
     with running(prepared + textwrap.dedent(workers)) as process:
         process.kill()
         # The workers hold the other end of these pipes: it is closed when the last of them has ended.
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL

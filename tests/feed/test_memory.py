@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import cordwood as cw
+from cordwood.codecs.machine import physical_memory
 from cordwood.errors import UsageError
 from cordwood.feed import memory
 from cordwood.feed.memory import Chosen, checked, chosen, is_remote
@@ -51,7 +52,7 @@ def dataset(tmp_path: Path) -> cw.Dataset:
         ("auto", True, 100_000, 1, Chosen("mmap", sparse=True)),
         ("mmap", True, 1 << 40, 1, Chosen("mmap", sparse=False)),
         ("mmap", False, 100_000, 1, Chosen("mmap", sparse=True)),
-        ("ram", False, 1_000, 1, Chosen("ram", sparse=False)),
+        ("ram", False, 1_000_000, 1, Chosen("ram", sparse=False)),
     ],
 )
 def test_the_choice(
@@ -70,6 +71,12 @@ def test_the_choice(
     assert chosen(asked, reader, reader.shards_of(range(100))) == found
 
 
+def test_a_copy_that_does_not_fit_is_refused(dataset: cw.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(UsageError, match=r"memory='ram' would copy .* are free"):
+        next(iter(cw.Loader(dataset, memory="ram")))
+
+
 @pytest.mark.parametrize("wrong", ["disk", "", None, 3])
 def test_other_words_are_refused(wrong: object) -> None:
     with pytest.raises(UsageError, match="'auto', 'mmap', 'ram'"):
@@ -77,7 +84,7 @@ def test_other_words_are_refused(wrong: object) -> None:
 
 
 def test_memory_that_is_free_is_some_of_the_machine() -> None:
-    assert 0 < memory.available() <= memory.physical_memory()
+    assert 0 < memory.available() <= physical_memory()
 
 
 def test_a_store_larger_than_the_memory_gives_the_same_batches(

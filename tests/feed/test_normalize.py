@@ -181,6 +181,8 @@ def test_samples_without_an_image(tmp_path: Path) -> None:
     [
         ({"image": ((0.5, 0.5), (0.5, 0.5))}, "2 means"),
         ({"image": (MEAN, (0.2, 0.2))}, "2 standard deviations"),
+        ({"image": (MEAN, (0.2, 0.0, 0.2))}, "channel 1 has"),
+        ({"image": ((0.5, 0.5, float("nan")), STD)}, "channel 2 has mean nan"),
         ({"image": (("a", "b", "c"), STD)}, "no number"),
         ({"n": (0.5, 0.5)}, "arrays"),
         ({"floats": (0.5, 0.5)}, "float32"),

@@ -75,8 +75,8 @@ def test_what_the_caller_fixed_stays() -> None:
 def test_small_batches_are_made_together() -> None:
     pace = Pace()
     assert pace.together == 1
-    pace.batch_is(128 << 10)
-    assert (pace.together, pace.depth) == (8, 8)
+    pace.batch_is(512 << 10)
+    assert (pace.together, pace.depth) == (8, 16)
     pace.batch_is(40 << 20)
     assert (pace.together, pace.depth) == (1, 2)
     pace.batch_is(0)

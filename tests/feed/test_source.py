@@ -36,7 +36,7 @@ def test_subsets_of_subsets_are_one_choice(dataset: cw.Dataset) -> None:
 
 
 def test_datasets_put_together_by_torch(dataset: cw.Dataset) -> None:
-    both = ConcatDataset([dataset[:2], Subset(dataset, [7])])
+    both: ConcatDataset[object] = ConcatDataset([dataset[:2], Subset(dataset, [7])])
     assert numbers(store_of(both)) == [0, 1, 7]
 
 

@@ -141,6 +141,10 @@ def _applied(
         raise UsageError(
             f"apply: images are {images.dtype} of shape {images.shape}, but are four-dimensional, of uint8 or float32"
         )
+    if type(threads) is not int or threads < 1:
+        raise UsageError(f"apply: threads is {threads!r}, but is at least 1")
+    if not isinstance(seeds, np.ndarray):
+        raise UsageError(f"apply: seeds are {type(seeds).__name__}, but are an array of uint64, one an image")
     if seeds.dtype != np.uint64 or seeds.shape != images.shape[:1]:
         raise UsageError(
             f"apply: seeds are {seeds.dtype} of shape {seeds.shape}, but are {len(images)} of uint64, one an image"

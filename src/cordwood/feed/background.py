@@ -41,13 +41,20 @@ class Background(Generic[T]):
 
     The source gives groups of items that were made together; `get` takes one item. The thread pauses before it asks for
     the next group while at least `depth` items wait; `depth` may be changed at any time. What `source` refers to stays
-    alive while the thread runs: it must not refer to whoever holds the `Background`.
+    alive while the thread runs: it must not refer to whoever holds the `Background`. `stopping` is called, by whoever
+    closes it, when the thread is to end: a source may be in the middle of something long.
     """
 
-    def __init__(self, source: Callable[[], Iterator[Sequence[T]]], depth: int, name: str) -> None:
+    def __init__(
+        self,
+        source: Callable[[], Iterator[Sequence[T]]],
+        depth: int,
+        name: str,
+        stopping: Callable[[], None] | None = None,
+    ) -> None:
         self.waits = 0  # how often `get` found nothing ready
         self.waited = 0.0  # seconds that it waited then
-        self._lane = lane = _Lane[T](depth)
+        self._lane = lane = _Lane[T](depth, stopping)
         lane.thread = threading.Thread(target=lane.run, args=(source,), name=name, daemon=True)
         # At the end of the program everything is closed by _close_all, which knows the order to do it in.
         weakref.finalize(self, lane.close, PATIENCE).atexit = False
@@ -129,7 +136,8 @@ class _Last:
 class _Lane(Generic[T]):
     """What the thread and the taker have in common."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, stopping: Callable[[], None] | None) -> None:
+        self._stopping = stopping
         self.queue: SimpleQueue[T | _Last] = SimpleQueue()
         self.depth = depth
         self.asleep_since: float | None = None
@@ -218,6 +226,8 @@ class _Lane(Generic[T]):
     def stop(self) -> None:
         """Tell the thread to end."""
         self._closed = True
+        if self._stopping is not None:
+            self._stopping()
         self.ring()
 
     def wait(self, patience: float) -> None:

@@ -40,11 +40,6 @@ class Mover:
         self._streams = streams_for(self.device) if streams is None and self.device is not None else streams
         self._held: deque[tuple[Any, list[Any]]] = deque()
 
-    @property
-    def pins(self) -> bool:
-        """Whether batches had better lie in page-locked memory (`pinned`) from the start."""
-        return self._streams is not None
-
     def stage(self, batch: Any) -> Staged:
         """Begin to copy a batch; in the background thread."""
         streams = self._streams

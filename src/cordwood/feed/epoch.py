@@ -1,6 +1,7 @@
 """One epoch of a rank, batch after batch: what the thread of an iterator runs.
 
-epoch = Epoch(number=0, order=order.epoch(0), steps=steps, consumed=0, seed=0, maker=maker, pace=pace)
+epoch = Epoch(number=0, order=order.epoch(0), steps=steps, consumed=0, seed=0, maker=maker, pace=pace, mover=None,
+              seeded=False)
 for group in epoch.groups(): ...      # lists of batches that were made together
 """
 
@@ -68,7 +69,7 @@ class Epoch:
         seed: int,
         maker: Maker,
         pace: Pace,
-        mover: Mover,
+        mover: Mover | None,
         seeded: bool,
     ) -> None:
         self.number = number
@@ -81,6 +82,7 @@ class Epoch:
         self._seed = seed
         self._mover = mover
         self._seeded = seeded
+        self._measured = False
         self._ahead = _FETCHED_AHEAD if maker.sparse else 0
 
     def groups(self) -> Iterator[list[Made]]:
@@ -88,19 +90,17 @@ class Epoch:
         try:
             yield from self._groups()
         finally:
-            self.maker.close()
-            self._mover.finish()
+            self._end()
 
     def _groups(self) -> Iterator[list[Made]]:
         waiting: deque[Planned] = deque()
         plans = self.plans()
-        measured = False
         while True:
             while len(waiting) <= self._ahead:
                 planned = next(plans, None)
                 if planned is None:
                     break
-                if self._ahead:
+                if self._ahead or not self._measured:  # the first batch shall not wait for what lies around its samples
                     self.maker.advise(planned.indices)
                 waiting.append(planned)
             if not waiting:
@@ -113,11 +113,8 @@ class Epoch:
                     raise
                 waiting.extendleft(reversed(planned.apart()))  # those before the bad one are good
                 continue
-            if not measured and made and not self.maker.alone:
-                self.pace.batch_is(nbytes_of(made[0].batch))
-                measured = True
             if made:
-                yield self._staged(made)
+                yield made
             del made  # the consumer's now
 
     def groups_from(self, workers: Workers) -> Iterator[list[Made]]:
@@ -139,13 +136,12 @@ class Epoch:
                     batch = Batch(batch, len(planned.indices))
                 made = self._named(planned, [batch])
                 if made:
-                    yield self._staged(made)
+                    yield made
                 del batch, made  # the consumer's now
                 began = perf_counter()
         finally:
             batches.close()
-            self.maker.close()
-            self._mover.finish()
+            self._end()
 
     def plans(self) -> Iterator[Planned]:
         """What is to be read, call by call."""
@@ -155,18 +151,18 @@ class Epoch:
             indices = self._order.at(blocks.positions)
             start, batch, count = 0, 0, len(blocks.sizes)
             while batch < count:
-                batches = min(self.pace.together, count - batch)
-                sizes = blocks.sizes[batch : batch + batches]
-                end = start + int(sizes.sum())
+                size = int(blocks.sizes[batch])
+                batches = _alike(blocks.sizes[batch : batch + self.pace.together])
+                end = start + size * batches
                 consumed = []
                 for _ in range(batches):
                     self._consumed = steps.after(self._consumed)
                     consumed.append(self._consumed)
-                yield Planned(indices[start:end], blocks.positions[start:end], int(sizes[0]), consumed)
+                yield Planned(indices[start:end], blocks.positions[start:end], size, consumed)
                 start, batch = end, batch + batches
 
     def seeds(self, planned: Planned) -> Seeds:
-        """What every sample's augmentation is drawn from; a sample that comes twice in an epoch is drawn twice."""
+        """What every sample's augmentation is drawn from; one that a sampler draws twice is augmented anew."""
         seeds = sample_seeds(self._seed, self.number, planned.indices)
         return mixed(seeds, planned.positions.view(np.uint64)) if self._order.repeats else seeds
 
@@ -175,16 +171,28 @@ class Epoch:
         seeds = self.seeds(planned) if self._seeded else None
         batches = self.maker.batches(planned.indices, planned.per, seeds, self.pace.threads)
         self.decoding += perf_counter() - began
+        if not self._measured and batches[0].samples and not self.maker.alone:
+            self.pace.batch_is(nbytes_of(batches[0].values))
+            self._measured = True
         return self._named(planned, batches)
 
     def _named(self, planned: Planned, batches: list[Batch]) -> list[Made]:
         if self._steps.world_size > 1 and any(not batch.samples for batch in batches):
             raise nothing_left(self._steps.world_size)
+        stage = self._mover.stage if self._mover is not None else None
         return [
-            Made(batch.values, consumed, batch.samples)
+            Made(batch.values if stage is None else stage(batch.values), consumed, batch.samples)
             for batch, consumed in zip(batches, planned.consumed, strict=True)
             if batch.samples
         ]
 
-    def _staged(self, made: list[Made]) -> list[Made]:
-        return [one._replace(batch=self._mover.stage(one.batch)) for one in made]
+    def _end(self) -> None:
+        self.maker.close()
+        if self._mover is not None:
+            self._mover.finish()
+
+
+def _alike(sizes: Numbers) -> int:
+    """How many of the first batches have the size of the first."""
+    other = np.flatnonzero(sizes != sizes[0])
+    return int(other[0]) if len(other) else len(sizes)

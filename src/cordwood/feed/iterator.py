@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from cordwood.errors import FeedError
 from cordwood.feed.background import Background
 from cordwood.feed.device import Mover
 from cordwood.feed.epoch import Made
@@ -37,7 +38,7 @@ class Begun(NamedTuple):
 
     background: Background[Made]
     pace: Pace
-    mover: Mover
+    mover: Mover | None
     progress: Progress
 
 
@@ -71,14 +72,21 @@ class LoaderIterator(Iterator[Any]):
                 progress.consumed = progress.length
             self.close()
             raise
-        batch = mover.arrive(made.batch)
+        batch = made.batch if mover is None else mover.arrive(made.batch)
         if self._transform is not None:
-            batch = self._transform(batch)
+            batch = self._transformed(batch)
         progress.consumed = made.consumed
         progress.batches += 1
         progress.samples += made.samples
         self._measure(begun, made.samples)
         return batch
+
+    def _transformed(self, batch: Any) -> Any:
+        try:
+            return self._transform(batch) if self._transform is not None else batch
+        except StopIteration as error:
+            # It would end the loop, and nobody would know why.
+            raise FeedError("transform raised StopIteration") from error
 
     def _start(self) -> Begun:
         with self._starting:  # threads may share an iterator

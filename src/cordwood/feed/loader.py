@@ -30,7 +30,7 @@ from cordwood.feed.state import LAST_EPOCH, Identity, Place, check_drawn, new_st
 from cordwood.feed.stats import Stats
 from cordwood.feed.steps import Steps
 from cordwood.feed.streams import device_of
-from cordwood.feed.treatments import treatments_of
+from cordwood.feed.treatments import check_first, treatments_of
 from cordwood.feed.world import rank_and_world
 from cordwood.store import Dataset
 from cordwood.store.buffers import idle_bytes
@@ -38,6 +38,7 @@ from cordwood.store.reader import Reader
 from cordwood.tensors.brief import brief
 
 _AT_ONCE = 8192  # places of an order
+_MOST_WORKERS = 4096
 _LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
 
 
@@ -62,6 +63,7 @@ class Loader:
     :param dataset: what ``cw.open`` gave; also ``select``, ``subset``, ``concat``, ``Subset``, ``random_split`` of it.
     :param batch_size: samples of a batch, on each rank.
     :param shuffle: another order in every epoch.
+    :param seed: of the order and of everything that is drawn.
     :param drop_last: leave out the samples at the end that do not fill a batch on every rank; else they are shared out.
     :param pad: fill the last batches up with samples from the beginning of the epoch instead.
     :param device: where batches arrive. Memory is pinned, and copies run on a stream of their own.
@@ -81,6 +83,7 @@ class Loader:
     :param threads: that decode; "auto" starts with all cores that the process may use, and lets those go that it
         does not need.
     :param prefetch: batches that are ready before they are asked for.
+    :param rank: of this process, together with ``world_size``; found by itself where a distributed job runs.
     :param on_damage: ``"raise"``, or ``"skip"`` to leave damaged samples out; they are logged and counted.
     """
 
@@ -110,14 +113,14 @@ class Loader:
         on_damage: str = "raise",
     ) -> None:
         self.dataset = dataset
-        self.batch_size = batch_size
-        self.drop_last = drop_last
-        self.pad = pad
+        self.batch_size = _plain(batch_size)
+        self.drop_last = _flag("drop_last", drop_last)
+        self.pad = _flag("pad", pad)
         self.device = device_of(device)
         self.batch_sampler = None  # frameworks ask for it where there is a sampler
         self._store = store_of(dataset)
-        self._order = order_of(len(self._store), shuffle, seed, sampler)
-        self._seed, self._shuffle = seed, shuffle
+        self._seed, self._shuffle = _plain(seed), shuffle
+        self._order = order_of(len(self._store), shuffle, self._seed, sampler)
         self._rank, self._world_size = rank, world_size
         self._steps()  # refuses what cannot be before anything is begun
         self._transform = _function("transform", transform)
@@ -125,11 +128,12 @@ class Loader:
         self._pace = Pace(
             _count("threads", threads, least=1, most=256), _count("prefetch", prefetch, least=1, most=1 << 16)
         )
-        self._sample_workers = _count("sample_workers", sample_workers, least=0, most=4096) or 0
+        self._sample_workers = _workers(sample_workers)
         self._memory = memories.checked(memory)
         self._skip = _skips(on_damage)
         leaves = self._store._assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
+        check_first(self._store, self._treatments)
         self._seeded = any(one.draw is not None for one in self._treatments.values()) or sample_transform is not None
         names = [leaf.name for leaf in leaves]
         self._collation = Collation(collate, names, self._store._names, transformed=sample_transform is not None)
@@ -141,7 +145,7 @@ class Loader:
         self._progress: Progress | None = None
         self._epoch: Epoch | None = None
         self._reading: Dataset | None = None
-        self._loading: Background[None] | None = None
+        self._copying: memories.Copying | None = None
         self._identity: Identity | None = None
         _LOADERS.add(self)
 
@@ -168,7 +172,7 @@ class Loader:
             order = self._order.epoch(place.epoch)
             check_drawn(place, order.fingerprint)
             dataset = self._readable()
-            mover = Mover(self.device)  # "cuda" is the device that is current here
+            mover = None if self.device is None else Mover(self.device)  # "cuda" is the one that is current here
             epoch = Epoch(
                 number=place.epoch,
                 order=order,
@@ -181,14 +185,15 @@ class Loader:
                 seeded=self._seeded,
             )
             progress = Progress(place.epoch, place.consumed, order.length, order.fingerprint)
-            background = Background(self._source(epoch, dataset), self._pace.depth, f"cordwood-feed-{place.epoch}")
+            source, name = self._source(epoch, dataset), f"cordwood-feed-{place.epoch}"
+            background = Background(source, self._pace.depth, name, epoch.maker.stop)
             self._next, self._progress, self._epoch = None, progress, epoch
         return Begun(background, self._pace, mover, progress)
 
     def _source(self, epoch: Epoch, dataset: Dataset) -> Callable[[], Iterator[Any]]:
         if not self._sample_workers:
             return epoch.groups
-        fetch = Samples(dataset, self._treatments, threads=1)
+        fetch = Samples(dataset, self._treatments, threads=1)  # what its processes read is not counted
         mend = epoch.maker.mended if self._skip else None
         workers = partial(
             process_batches, fetch, self._sample_transform, self._collation, self._sample_workers, mend=mend
@@ -197,8 +202,9 @@ class Loader:
 
     def _maker(self, dataset: Dataset) -> Maker:
         by_samples: ThreadBatches | None = None
+        bytes_read = np.zeros(1, np.uint64)
         if self._sample_transform is not None or self._collation.function is not None:
-            fetch = Samples(dataset, self._treatments, threads=self._pace.threads)
+            fetch = Samples(dataset, self._treatments, threads=self._pace.threads, bytes_read=bytes_read)
             by_samples = ThreadBatches(fetch, self._sample_transform, self._collation, self._pace.threads)
         return Maker(
             dataset,
@@ -207,6 +213,7 @@ class Loader:
             allocate=allocator(self.device),
             skip=self._skip,
             by_samples=by_samples,
+            bytes_read=bytes_read,
         )
 
     def _readable(self) -> Dataset:
@@ -221,7 +228,7 @@ class Loader:
                 own = Reader(reader.paths, threads=reader.threads, lengths=reader.lengths, sparse=chosen.sparse)
                 self._reading = Dataset(own, choice, self._store._names, self._store._types)
                 if self._memory == "ram":
-                    self._loading = Background(lambda: ([] for _ in own.loading(shards)), 1, "cordwood-ram")
+                    self._copying = memories.Copying(own, shards)
         return self._reading
 
     def _steps(self) -> Steps:
@@ -232,6 +239,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter()`` is of this epoch. A state that was loaded for this very epoch stays in force."""
+        epoch = _plain(epoch)
         if type(epoch) is not int or not 0 <= epoch < LAST_EPOCH:
             raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
         with self._lock:
@@ -313,7 +321,7 @@ class Loader:
             damaged=epoch.maker.skipped if epoch is not None else 0,
             threads=self._pace.threads,
             prefetch=self._pace.depth,
-            memory=self._memory,
+            memory=self._memory if self._copying is None else self._copying.told,
             pool_bytes=idle_bytes(),
         )
 
@@ -329,7 +337,7 @@ class Loader:
         """Another process goes on from the same state, and begins threads of its own."""
         with self._lock:
             kept = dict(self.__dict__)
-            kept.update(_next=self._place(), _progress=None, _epoch=None, _reading=None, _loading=None)
+            kept.update(_next=self._place(), _progress=None, _epoch=None, _reading=None, _copying=None)
         del kept["_lock"]
         return kept
 
@@ -356,6 +364,12 @@ class EpochSetter:
         return self._loader._numbers()
 
 
+def _flag(name: str, given: Any) -> bool:
+    if type(given) is not bool:
+        raise UsageError(f"{name} is {brief(given)}, but is True or False")
+    return given
+
+
 def _function(name: str, given: Any) -> Any:
     if given is not None and not callable(given):
         raise UsageError(f"{name} is {brief(given)}, but is a function")
@@ -363,11 +377,24 @@ def _function(name: str, given: Any) -> Any:
 
 
 def _count(name: str, given: Any, *, least: int, most: int) -> int | None:
-    if given == "auto":
+    if isinstance(given, str) and given == "auto":
         return None
+    given = _plain(given)
     if type(given) is not int or not least <= given <= most:
         raise UsageError(f"{name} is {brief(given)}, but is a number from {least} to {most}, or 'auto'")
-    return given
+    return int(given)
+
+
+def _workers(given: Any) -> int:
+    given = _plain(given)
+    if type(given) is not int or not 0 <= given <= _MOST_WORKERS:
+        raise UsageError(f"sample_workers is {brief(given)}, but is a number of processes; 0 uses threads")
+    return int(given)
+
+
+def _plain(given: Any) -> Any:
+    """A whole number of NumPy's as one of Python's; anything else as it is."""
+    return int(given) if isinstance(given, np.integer) else given
 
 
 def _skips(on_damage: Any) -> bool:

@@ -9,12 +9,14 @@ Damaged samples are left out where the caller asked for that, and told.
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from cordwood.codecs.dtypes import DTYPES
 from cordwood.errors import CordwoodError, FeedError, FormatError
 from cordwood.feed.collate import PAD, Collation
 from cordwood.feed.padding import Fill, check_fill
@@ -47,12 +49,17 @@ NOTHING = Batch(None, 0)
 class Samples:
     """Samples of a dataset, as the options ask for them; a worker process gets it by pickling."""
 
-    def __init__(self, dataset: Dataset, treatments: dict[int, Treatment], threads: int | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        treatments: dict[int, Treatment],
+        threads: int | None = None,
+        bytes_read: npt.NDArray[np.uint64] | None = None,
+    ) -> None:
         self.dataset = dataset
         self.treatments = treatments
         self.threads = threads
-        self.bytes_read = np.zeros(1, np.uint64)
-        self._delivery = Delivery(treatments, threads=threads, bytes_read=self.bytes_read)
+        self._delivery = Delivery(treatments, threads=threads, bytes_read=bytes_read)
 
     def __call__(self, indices: Numbers, seeds: Seeds) -> list[Any]:
         """The samples of these numbers, each in memory of its own."""
@@ -78,20 +85,31 @@ class Maker:
         allocate: Allocate = new_tensor,
         skip: bool = False,
         by_samples: ThreadBatches | None = None,
+        bytes_read: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         self.dataset = dataset
         self.sparse = dataset.reader.sparse
         self.skip = skip
         self.skipped = 0
-        self.bytes_read = np.zeros(1, np.uint64)
+        self.bytes_read = np.zeros(1, np.uint64) if bytes_read is None else bytes_read
         self._assembler: Assembler = dataset._assembler
         self._treatments = treatments
-        self._collate = collation.field
-        self._always = tuple(collation.rules)
+        self._collate = partial(collation.field, new=self._new)
+        # A field that a whole batch lacks is a list of None: batches have one form, whatever chance brings together.
+        self._always = tuple(leaf.name for leaf in self._assembler.leaves)
         self._fills = _fills(self._assembler.frames, collation, treatments)
         self._allocate = allocate
         self._by_samples = by_samples
         self.alone = by_samples is not None  # batches gain nothing from being made together
+
+    def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Memory for what is put together here."""
+        return self._allocate(shape, DTYPES[str(dtype).removeprefix("torch.")].numpy, dtype)[0]
+
+    def stop(self) -> None:
+        """What is under way is not wanted any more; from any thread."""
+        if self._by_samples is not None:
+            self._by_samples.stop()
 
     def close(self) -> None:
         """End what works for it."""
@@ -175,7 +193,8 @@ def _fills(leaves: Sequence[Leaf], collation: Collation, treatments: Mapping[int
         if rule is None or rule.word != PAD or leaf.node.kind not in ARRAYS:
             continue
         check_fill(rule.fill, known(leaf.node.dtype), leaf.name)
-        if leaf.store_as is None and leaf.frame not in treatments:
+        treatment = treatments.get(leaf.frame)
+        if leaf.store_as is None and (treatment is None or not treatment.named):
             found[leaf.frame] = rule.fill
     return found
 

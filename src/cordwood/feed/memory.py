@@ -9,14 +9,20 @@ file system that is reached over a network, a page that was dropped is fetched a
 made, if it fits. Files that are larger than the memory are read sample by sample, some batches ahead.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from cordwood.codecs.machine import physical_memory
-from cordwood.errors import UsageError
+from cordwood.errors import CordwoodError, UsageError
+from cordwood.feed.background import Background
 from cordwood.feed.world import ranks_here
 from cordwood.store.reader import Numbers, Reader
+from cordwood.tensors.sizes import human
+
+log = logging.getLogger("cordwood.feed")
 
 CHOICES: Final = ("auto", "mmap", "ram")
 _REMOTE: Final = (
@@ -33,6 +39,33 @@ def checked(memory: object) -> str:
     return memory
 
 
+class Copying:
+    """Shards on their way into memory: a thread copies them, and whoever reads meanwhile reads the files.
+
+    ``told`` says how far it is. Forgetting it stops the thread.
+    """
+
+    def __init__(self, reader: Reader, shards: Numbers) -> None:
+        self._told = ["ram, loading"]  # the thread must not refer to this object
+        self._background: Background[None] = Background(partial(_copied, reader, shards, self._told), 1, "cordwood-ram")
+
+    @property
+    def told(self) -> str:
+        """For people: "ram" when it is done, "mmap" if it failed."""
+        return self._told[0]
+
+
+def _copied(reader: Reader, shards: Numbers, told: list[str]) -> Iterator[list[None]]:
+    try:
+        for _ in reader.loading(shards):
+            yield []
+        told[0] = "ram"
+    except (CordwoodError, OSError, MemoryError) as error:
+        # Not an end: the files are still read, and what is wrong with them is told where it matters.
+        told[0] = "mmap"
+        log.warning("shards are not copied into memory, and read from their files instead: %s", error)
+
+
 class Chosen(NamedTuple):
     """How the shards are read."""
 
@@ -47,6 +80,11 @@ def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
         fits = size * ranks_here() < room  # every rank makes a copy; the system's cache is one for all
         copied = fits and any(is_remote(path) for path in reader.paths)
         memory = "ram" if copied else "mmap"
+    if memory == "ram" and size > available():
+        raise UsageError(
+            f"memory='ram' would copy {human(size)} into memory, and {human(available())} are free: use 'mmap', or a "
+            "part of the dataset"
+        )
     return Chosen(memory, sparse=memory == "mmap" and size > room)
 
 

@@ -16,7 +16,7 @@ from cordwood.feed.world import ranks_here
 _AHEAD: Final = 2  # batches: one is being trained on, the next is there
 _MOST_AHEAD: Final = 16
 _MOST_TOGETHER: Final = 32
-_WORTH_A_CALL: Final = 1 << 20  # bytes of batches: with less, handing them over costs more than making them
+_WORTH_A_CALL: Final = 1 << 22  # bytes of batches: with less, handing them over costs more than making them
 _WAITS: Final = 0.02  # share of the time: above this somebody waits,
 _NEVER_WAITS: Final = 0.002  # and below this nobody does
 _SPARE: Final = 0.75  # of what fewer threads could do: decoding must fit into it before one is let go
@@ -37,7 +37,10 @@ class Pace:
     @property
     def depth(self) -> int:
         """How many batches shall be ready."""
-        return max(self._prefetch, self.together) if not self._fixed_prefetch else self._prefetch
+        if self._fixed_prefetch:
+            return self._prefetch
+        # Those of one call while the next is under way: else the two sides would take turns.
+        return max(self._prefetch, 2 * self.together) if self.together > 1 else self._prefetch
 
     def batch_is(self, nbytes: int) -> None:
         """So large is a batch: small ones are made together, so that a call is worth its while."""

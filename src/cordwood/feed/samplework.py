@@ -102,6 +102,7 @@ class ThreadBatches:
         self._fetch = fetch
         self._transform = SampleTransform(transform)
         self._collation = collation
+        self._stopped = False
         self._helpers = ThreadPoolExecutor(threads - 1, "cordwood-sample") if threads > 1 else None
 
     def batch(self, numbers: Numbers, seeds: Seeds) -> Any:
@@ -134,13 +135,15 @@ class ThreadBatches:
             finally:
                 failed.clear()
                 del first  # tracebacks hold this frame and those of the helpers
+        if self._stopped:
+            raise FeedError("the iteration was closed while samples were transformed")
         return results
 
     def _take_turns(
         self, turns: deque[tuple[int, Any]], results: list[Any], failed: list[tuple[int, BaseException]]
     ) -> None:
         """Work on what is left; after a failure nothing is."""
-        while turns:
+        while turns and not self._stopped:
             try:
                 position, (sample, number, seed) = turns.popleft()
             except IndexError:  # another thread took the last one
@@ -150,6 +153,10 @@ class ThreadBatches:
             except BaseException as error:
                 turns.clear()
                 failed.append((position, error))
+
+    def stop(self) -> None:
+        """Begin no more samples, of a batch that is under way either; from any thread."""
+        self._stopped = True
 
     def close(self) -> None:
         """End the threads; no batch is under way."""

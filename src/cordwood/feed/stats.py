@@ -15,9 +15,9 @@ class Stats:
         stats.waited / stats.seconds     # the share of the time that the training loop waited for data
 
     ``seconds`` passed between the first batch and the last one so far, and ``samples_per_second`` are those that came
-    in them. ``waited`` of them the consumer waited, ``waits``
-    times, the first batch not counted; ``first`` is the time until that one came. ``decoding`` are the seconds that
-    batches were in the making, whether or not anybody waited.
+    in them. For ``waited`` of them the consumer waited, ``waits`` times; the first batch is not counted, ``first`` is
+    the time until that one came. ``decoding`` are the seconds that batches were in the making, whether or not anybody
+    waited. ``bytes_read`` leaves out what worker processes read.
     """
 
     epoch: int

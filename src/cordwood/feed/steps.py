@@ -38,7 +38,8 @@ class Steps:
             consumed = steps.after(consumed)
 
     All ranks have the same number of batches. The tail, where fewer places are left than a step takes, is shared out
-    evenly: batch sizes differ by at most one. If there are fewer places than ranks, a rank that would have none repeats
+    evenly: batch sizes differ by at most one. A tail of fewer places than ranks gets some from the step before it,
+    which takes one less a rank. Where there is no such step, or batches are of one, a rank that would have none repeats
     one of them, because a rank without a batch would leave the others waiting for it. `drop_last` leaves the tail out;
     `pad` makes full batches of it by going on from the beginning of the epoch.
     """
@@ -73,30 +74,43 @@ class Steps:
         """The places of this rank's next batch."""
         if not self.left(consumed):
             raise IndexError(f"no batch is left when {consumed} of {self.length} places are consumed")
-        if self.length - consumed >= self._stride:
-            first = consumed + self.rank * self.batch_size
-            return np.arange(first, first + self.batch_size, dtype=np.int64)
-        return self._tail(consumed)
+        left = self.length - consumed
+        if left < self._stride:
+            return self._tail(consumed)
+        size = self.batch_size - self._lends(left)
+        first = consumed + self.rank * size
+        return np.arange(first, first + size, dtype=np.int64)
 
     def after(self, consumed: int) -> int:
         """What is consumed when that batch is, by all ranks; `length` once an epoch is over, also if a tail is dropped.
 
         So a state taken then means the end of the epoch also to those who would divide it otherwise.
         """
-        now = min(consumed + self._stride, self.length)
+        step = self._stride - self.world_size * self._lends(self.length - consumed)
+        now = min(consumed + step, self.length)
         return now if self.left(now) else self.length
+
+    def _lends(self, left: int) -> bool:
+        """Whether the next step takes one less a rank, because the last one would not have a place for every rank."""
+        if self.drop_last or self.pad or self.batch_size == 1:
+            return False
+        return self._stride < left < self._stride + self.world_size
 
     def blocks(self, consumed: int, steps: int) -> Blocks:
         """The places of this rank's next `steps` batches, or of as many as are left, computed together."""
         steps = min(steps, self.left(consumed))
         full = min(steps, (self.length - consumed) // self._stride)
+        if full and self._lends(self.length - consumed - (full - 1) * self._stride):
+            full -= 1
         firsts = np.arange(full, dtype=np.int64) * self._stride + (consumed + self.rank * self.batch_size)
         positions = (firsts[:, None] + np.arange(self.batch_size, dtype=np.int64)).reshape(-1)
         sizes = np.full(steps, self.batch_size, np.int64)
-        if steps > full:
-            tail = self._tail(consumed + full * self._stride)
-            positions = np.concatenate([positions, tail])
-            sizes[-1] = len(tail)
+        consumed += full * self._stride
+        for step in range(full, steps):  # at most two that are not full
+            others = self.positions(consumed)
+            positions = np.concatenate([positions, others])
+            sizes[step] = len(others)
+            consumed = self.after(consumed)
         return Blocks(positions, sizes)
 
     def _tail(self, consumed: int) -> Numbers:

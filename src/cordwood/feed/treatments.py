@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import torch
 
 from cordwood.codecs import Normalize
-from cordwood.errors import UsageError
+from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.feed.augment import Augmentation
 from cordwood.store import Dataset
+from cordwood.store.choice import numbers_of
 from cordwood.store.node import ARRAYS
 from cordwood.store.schema import Leaf, shown_names
 from cordwood.store.treatment import Treatment
@@ -43,6 +45,23 @@ def treatments_of(
             fill=0.0 if cut is None else cut.fill,
         )
     return found
+
+
+def check_first(dataset: Dataset, treatments: Mapping[int, Treatment]) -> None:
+    """Refuse what the first sample shows to be impossible; what is wrong with the sample itself is told when it is
+    read."""
+    if not len(dataset):
+        return
+    first, reader = numbers_of(dataset._choice, [0]), dataset.reader
+    for leaf in dataset._assembler.frames:
+        treatment = treatments.get(leaf.frame)
+        if treatment is None or not treatment.named:
+            continue
+        shape = None
+        with suppress(FormatError, StorageError):
+            (shape,) = reader.shapes(first, leaf)
+        if shape is not None and leaf.stored is not None:
+            treatment.check(leaf.name, leaf.stored, shape)
 
 
 def _named(

@@ -14,7 +14,7 @@ typedef struct {
 
 static void advise(advice *a, const cw_shard *shard, u64 start, u64 end)
 {
-    if (end <= start) return;
+    if (end <= start || shard->owner) return;
     u64 from = start / a->page * a->page;
     if (!madvise((void *)(uintptr_t)(shard->base + from), end - from, MADV_WILLNEED)) a->bytes += end - from;
 }
@@ -25,7 +25,7 @@ static void advise_sample(advice *a, u64 i, u8 *row)
     cw_err e = {0};
     const cw_place *at = &a->places[i];
     u64 start = 0, end = 0;
-    if (at->shard->owner || cw_row_read(at, a->store->row_size, a->store->frames, row, &e)) return; /* whoever reads it tells what is wrong */
+    if (cw_row_read(at, a->store->row_size, a->store->frames, row, &e)) return; /* whoever reads it tells what is wrong */
     for (u32 k = 0; k < a->store->frames; k++) {
         if (!a->frames[k]) continue;
         u64 first = cw_row_offset(row, k);
@@ -59,6 +59,11 @@ PyObject *cw_py_store_advise(PyObject *self, PyObject *args)
     if (missing || PyErr_Occurred()) goto done;
     Py_BEGIN_ALLOW_THREADS
     cw_guard_prepare();
+    /* all rows first: they are needed to know where the rest is, and a page that is asked for so comes without its neighbours */
+    for (u64 i = 0; i < a.n; i++) {
+        u64 start = a.places[i].shard->rows + a.places[i].row * s->row_size;
+        advise(&a, a.places[i].shard, start, start + s->row_size);
+    }
     for (u64 i = 0; i < a.n; i++) advise_sample(&a, i, row + 8);
     Py_END_ALLOW_THREADS
     result = PyLong_FromUnsignedLongLong(a.bytes);

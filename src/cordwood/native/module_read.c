@@ -69,14 +69,21 @@ static int decode_elements(const request *q, cw_fetched *f, const cw_normalize *
     return e->reason;
 }
 
+#define LARGE ((u64)16 << 20) /* bytes of all batches of a call: the first of them is out of every cache when the last is made */
+
+static int past_caches(const request *q, const cw_want *w, const Py_buffer *view)
+{
+    return w->per && (u64)view->len / (u64)view->shape[0] >= LARGE / q->n;
+}
+
 /* An image that needs more than its decoding is decoded next to its frame, where the nearest caches still have it. */
-static void treat_frame(const request *q, u64 sample, const cw_want *w, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+static void treat_frame(const request *q, u64 sample, const cw_want *w, const Py_buffer *view, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
 {
     cw_decode_job *job = &f->job;
     u8 *out = job->out;
     job->out = job->frame.nbytes > q->limit ? NULL : cw_scratch_take(beside, job->frame.nbytes);
     if (!job->out) cw_fail(e, CW_LIMIT, "memory for an image", job->frame.nbytes, q->limit, 0);
-    else if (!decode_elements(q, f, NULL, s, e)) cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), out, s, e);
+    else if (!decode_elements(q, f, NULL, s, e)) cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), past_caches(q, w, view), out, s, e);
     cw_scratch_reset(s);
 }
 
@@ -92,8 +99,9 @@ static void decode_frame(request *q, u64 sample, const cw_want *w, cw_fetched *f
     } else if (!(w->accepted >> job->frame.dtype & 1)) {
         cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
     } else if (w->treated && !cw_treat_fused(&w->treat)) {
-        treat_frame(q, sample, w, f, beside, s, e);
+        treat_frame(q, sample, w, view, f, beside, s, e);
     } else {
+        job->past_caches = view && past_caches(q, w, view);
         decode_elements(q, f, w->treated && w->treat.normalized ? &w->treat.normalize : NULL, s, e);
     }
 }

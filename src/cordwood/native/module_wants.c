@@ -146,7 +146,7 @@ int cw_want_read(cw_want *w, PyObject *given, const cw_store *s, Py_ssize_t samp
     PyObject *out, *treat;
     unsigned long long per;
     if (!PyArg_ParseTuple(given, "IIKOO", &w->frame, &w->accepted, &per, &out, &treat)) return -1;
-    w->per = per;
+    w->per = CW_MIN(per, (u64)CW_MAX(samples, 1));
     if (w->frame >= s->frames) {
         PyErr_SetString(PyExc_ValueError, "store_read: a frame that is not there");
         return -1;

@@ -135,7 +135,7 @@ static void *helper(void *unused)
 void cw_parallel(u64 n, int threads, void (*work)(void *, u64), void *ctx)
 {
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    if ((u64)threads > n) threads = (int)n;
+    if (threads > 0 && (u64)threads > n) threads = (int)n;
     if (threads <= 1) {
         for (u64 i = 0; i < n; i++) work(ctx, i);
         return;

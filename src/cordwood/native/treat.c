@@ -54,29 +54,6 @@ u32 cw_treat_shape(const cw_treat *t, const cw_frame *f, u64 dims[3])
         for (u64 i = 0; i < n; i++, to += 3) to[0] = r[i], to[1] = g[i], to[2] = b[i];    \
     }
 
-#if defined(__x86_64__)
-/* Sixteen pixels of three planes: every output vector takes bytes of all three. */
-__attribute__((target("avx2"))) static u64 interleave_rgb(const u8 *from, u64 stride, u64 n, u8 *to)
-{
-    const __m128i from_r[3] = {_mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5), _mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1),
-                               _mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1)};
-    const __m128i from_g[3] = {_mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1), _mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10),
-                               _mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1)};
-    const __m128i from_b[3] = {_mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1), _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1),
-                               _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15)};
-    u64 i = 0;
-    for (; i + 16 <= n; i += 16, to += 48) {
-        __m128i r = _mm_loadu_si128((const __m128i *)(from + i)), g = _mm_loadu_si128((const __m128i *)(from + stride + i));
-        __m128i b = _mm_loadu_si128((const __m128i *)(from + 2 * stride + i));
-        for (int k = 0; k < 3; k++) {
-            __m128i mixed = _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, from_r[k]), _mm_shuffle_epi8(g, from_g[k])), _mm_shuffle_epi8(b, from_b[k]));
-            _mm_storeu_si128((__m128i *)(to + 16 * k), mixed);
-        }
-    }
-    return i;
-}
-#endif
-
 /* n pixels of planes that are `stride` elements apart. */
 static void interleave(const u8 *from, u64 stride, u64 channels, u64 n, u32 size, u8 *out)
 {
@@ -84,14 +61,8 @@ static void interleave(const u8 *from, u64 stride, u64 channels, u64 n, u32 size
         memcpy(out, from, n * size);
         return;
     }
-#if defined(__x86_64__)
-    if (size == 1 && channels == 3 && cw_fast_cpu()) {
-        u64 done = interleave_rgb(from, stride, n, out);
-        from += done, out += 3 * done, n -= done;
-    }
-#endif
     if (channels == 3) {
-        if (size == 1) INTERLEAVE_3(u8)
+        if (size == 1) cw_interleave3(from, from + stride, from + 2 * stride, 0, 1, n, out);
         else if (size == 2) INTERLEAVE_3(u16_any)
         else if (size == 4) INTERLEAVE_3(u32_any)
         else INTERLEAVE_3(u64_any)
@@ -115,18 +86,29 @@ static void interleave(const u8 *from, u64 stride, u64 channels, u64 n, u32 size
         }
 
 #if defined(__x86_64__)
+/* Three channels, past the caches: what is returned is done, a whole number of turns. */
+__attribute__((target("avx2,fma"))) static u64 affine_rgb_past(const u8 *codes, u64 n, const float *a, const float *off, f32_any *out)
+{
+    u64 i = 0;
+    __m256 ra = _mm256_set1_ps(a[1]), ra_rest = _mm256_set1_ps(a[2]);
+    if ((uintptr_t)out & 31) return 0;
+    for (; i + 24 <= n; i += 24)
+        for (u64 v = 0; v < 24; v += 8) {
+            __m256 k = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + i + v))));
+            __m256 q = _mm256_sub_ps(_mm256_fmadd_ps(k, ra, _mm256_mul_ps(k, ra_rest)), _mm256_loadu_ps(off + v));
+            __m256 scaled = _mm256_fmadd_ps(q, _mm256_loadu_ps(off + 24 + v), _mm256_mul_ps(q, _mm256_loadu_ps(off + 48 + v)));
+            _mm256_stream_ps((float *)(out + i + v), scaled);
+        }
+    return i;
+}
+
 __attribute__((target("avx2,fma")))
 #endif
 static void affine_turns(const u8 *restrict codes, u64 n, u64 turn, const float *restrict a, const float *restrict off, f32_any *restrict out)
 {
     const float *scale = off + turn, *rest = scale + turn;
-    if (turn == 3 * AT_ONCE) { /* known to the compiler: three vectors, whose terms stay in registers */
-        turn = 3 * AT_ONCE;
-        AFFINE_TURNS
-    } else {
-        AFFINE_TURNS
-    }
-    turn = n;
+    AFFINE_TURNS
+    turn = n; /* what is left of the last one */
     if (n) {
         AFFINE_TURNS
     }
@@ -137,7 +119,11 @@ static void normalize_interleaved(const cw_treat *t, const u8 *codes, u64 pixels
     const cw_finish *f = &t->normalize.finish;
     u32 step = f->palettes > 1;
     if (t->terms && (f->palettes == channels || f->palettes == 1)) {
-        affine_turns(codes, pixels * channels, AT_ONCE * (u64)f->palettes, f->affine_terms, t->terms, (f32_any *)out);
+        u64 n = pixels * channels, turn = AT_ONCE * (u64)f->palettes, done = 0;
+#if defined(__x86_64__)
+        if (f->past_caches && turn == 3 * AT_ONCE) done = affine_rgb_past(codes, n, f->affine_terms, t->terms, (f32_any *)out);
+#endif
+        affine_turns(codes + done, n - done, turn, f->affine_terms, t->terms, (f32_any *)out + done);
         return;
     }
     for (u64 c = 0; c < channels; c++) {
@@ -180,7 +166,7 @@ static int resized(const cw_treat *t, const cw_frame *f, const u8 *from, u64 cha
     return rc ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
 }
 
-int cw_treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, const cw_box *box, u8 *out, cw_scratch *s, cw_err *e)
+static int treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, const cw_box *box, u8 *out, cw_scratch *s, cw_err *e)
 {
     u64 dims[3] = {0};
     u32 size = cw_treat_shape(t, f, dims);
@@ -203,4 +189,13 @@ int cw_treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, cons
     cw_finish finish = t->normalize.finish;
     finish.inner = pixels;
     return cw_finish_run(&finish, decoded, pixels * channels, 0, 1, out, e);
+}
+
+int cw_treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, const cw_box *box, int past_caches, u8 *out, cw_scratch *s, cw_err *e)
+{
+    cw_treat now = *t;
+    now.normalize.finish.past_caches = past_caches != 0;
+    int rc = treat_image(&now, f, decoded, box, out, s, e);
+    cw_finish_end(&now.normalize.finish);
+    return rc;
 }

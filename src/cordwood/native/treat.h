@@ -20,7 +20,7 @@ CW_API int cw_treat_prepare(cw_treat *t);
 static inline int cw_treat_fused(const cw_treat *t) { return !t || (!t->boxed && t->source_last == t->out_last && !(t->normalized && t->source_last)); }
 /* The three dimensions that come out of a frame, and their bytes an element; 0 if such a frame cannot be treated so. */
 CW_API u32 cw_treat_shape(const cw_treat *t, const cw_frame *f, u64 dims[3]);
-/* From the decoded frame to `out`. */
-CW_API int cw_treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, const cw_box *box, u8 *out, cw_scratch *s, cw_err *e);
+/* From the decoded frame to `out`, past the caches if the batch is larger than they are. */
+CW_API int cw_treat_image(const cw_treat *t, const cw_frame *f, const u8 *decoded, const cw_box *box, int past_caches, u8 *out, cw_scratch *s, cw_err *e);
 
 #endif

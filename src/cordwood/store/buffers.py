@@ -12,7 +12,7 @@ whatever is alive keeps the storage alive.
 
 import math
 import mmap
-import weakref
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +38,18 @@ _REASON_LIMIT = 26
 _idle: dict[int, deque[Bytes]] = {}
 
 
+class _Lent(np.ndarray):
+    """An array whose end gives its block back. A weak reference with a callback would do the same, at many times the
+    cost; views of the array are of this class, too, and have no block."""
+
+    block: Bytes | None = None
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # The interpreter's end takes the memory anyway, and what is called here may be gone by then.
+        if self.block is not None and not ending():
+            _take_back(self.block)
+
+
 def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDArray[Any]:
     """An array that owns exactly its bytes; what is in them is of no meaning.
 
@@ -47,9 +59,8 @@ def new_array(shape: tuple[int, ...], dtype: "np.dtype[np.generic]") -> npt.NDAr
     if nbytes < _WORTH_KEEPING:
         return np.empty(shape, dtype)
     block = _block(nbytes)
-    lent = block.view(dtype).reshape(shape)
-    # Not at exit: the interpreter's end takes the memory anyway.
-    weakref.finalize(lent, _take_back, block).atexit = False
+    lent = _Lent(shape, dtype, block)
+    lent.block = block
     return lent
 
 
@@ -92,11 +103,14 @@ def _fresh(nbytes: int) -> Bytes:
 
 def _take_back(block: Bytes) -> None:
     """Runs wherever the last reference ends, maybe in the middle of `_block`: no locks, only steps that are atomic."""
-    if idle_bytes() + block.nbytes > _most_idle():
+    most = _most_idle()
+    if idle_bytes() + block.nbytes > most:
         _idle.clear()  # sizes that are no longer asked for must not keep out those that are
-        if block.nbytes > _most_idle():
+        if block.nbytes > most:
             return
-    kept = _idle.setdefault(block.nbytes, deque())
+    kept = _idle.get(block.nbytes)
+    if kept is None:
+        kept = _idle.setdefault(block.nbytes, deque())
     if len(kept) < _MOST_OF_A_SIZE:
         kept.append(block)
 
@@ -109,7 +123,10 @@ def _most_idle() -> int:
 
 def idle_bytes() -> int:
     """The memory that waits to be used again."""
-    return sum(size * len(blocks) for size, blocks in list(_idle.items()))
+    total = 0
+    for size, blocks in list(_idle.items()):
+        total += size * len(blocks)
+    return total
 
 
 def release() -> None:

@@ -63,9 +63,8 @@ class Delivery(NamedTuple):
     allocate: Allocate = new_tensor
     threads: int | None = None
     bytes_read: npt.NDArray[np.uint64] | None = None  # one number, to which what was read is added
-    fills: Mapping[
-        int, float
-    ] = {}  # frame leaves whose arrays, where they have one dimension, are rows filled up with it
+    # Frame leaves whose arrays, where they have one dimension, are rows to be filled up, and with what.
+    fills: Mapping[int, float] = {}
 
 
 PLAIN = Delivery()
@@ -226,7 +225,7 @@ class Reader(Shards):
             if filled is not None:
                 return filled
         one_shape = self._one_shape(numbers, leaf)
-        shapes = None if one_shape is not None else self.shapes(numbers, leaf)
+        shapes = None if one_shape is not None else self.shapes(numbers, leaf, delivery.threads)
         treatment, treated = delivery.treatments.get(leaf.frame), None
         if treatment is not None and (one_shape is not None or any(shape is not None for shape in shapes or ())):
             treated = treatment.of(leaf.name, name, one_shape or shapes or (), seeds)
@@ -265,7 +264,7 @@ class Reader(Shards):
 
     def _filled(self, numbers: Numbers, leaf: Leaf, per: int, fill: float, delivery: Delivery) -> _Outs | None:
         """Rows straight into what is filled up; None if some are no rows."""
-        shapes = self.shapes(numbers, leaf)
+        shapes = self.shapes(numbers, leaf, delivery.threads)
         dtype = known(_stored(leaf))
         if any(shape is not None and len(shape) != 1 for shape in shapes):
             return None
@@ -295,12 +294,12 @@ class Reader(Shards):
             self._shapes[leaf.frame] = seen
         return seen
 
-    def shapes(self, numbers: Numbers, leaf: Leaf) -> list[tuple[int, ...] | None]:
+    def shapes(self, numbers: Numbers, leaf: Leaf, threads: int | None = None) -> list[tuple[int, ...] | None]:
         """The shape of a leaf's array in each sample, None where it has none."""
         numbers = np.ascontiguousarray(numbers, np.int64)
         while True:
             plans = self._plans.handle
-            answer: Any = _native.store_shapes(self._handle, numbers, leaf.frame, plans, self._threads())
+            answer: Any = _native.store_shapes(self._handle, numbers, leaf.frame, plans, threads or self._threads())
             if isinstance(answer, list):
                 break
             if answer[0] == "attach":

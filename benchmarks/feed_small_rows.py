@@ -1,0 +1,58 @@
+"""Small samples: shuffled epochs of 3 KiB images and of rows of 512 tokens, in batches of 256."""
+
+from benchmarks.feed_ours import Fed
+from benchmarks.feed_turns import take_turns
+from benchmarks.outcome import Outcome, Settings
+from benchmarks.store_contest import Contest, Packer
+from benchmarks.store_data import Samples, counts, images, tokens
+from benchmarks.store_rivals import FFCV_ARRAYS, FILES, LITDATA, LMDB, NUMPY, TENSORDICT, Rival, installed
+from benchmarks.tensor_data import scratch
+
+TITLE = "Small samples from the Loader"
+AGAINST: dict[str, Rival] = {
+    "files": FILES,
+    "lmdb": LMDB,
+    "tensordict": TENSORDICT,
+    "litdata": LITDATA,
+    "ffcv": FFCV_ARRAYS,
+}
+KEYS = tuple(f"feed-{kind}-{word}" for kind in ("images", "tokens") for word in AGAINST)
+BATCH = 256
+GOALS = ("balanced", "fast", "raw")
+JUDGED = ("ours, raw", "ours, fast")
+
+
+def measure(settings: Settings) -> Outcome:
+    """A table for each kind of sample."""
+    outcome = Outcome()
+    for kind, samples in (("images", images(settings)), ("tokens", tokens(settings))):
+        outcome.absorb(measure_kind(settings, kind, samples))
+    return outcome
+
+
+def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:
+    """The same samples with every rival; of the two goals that are judged, the slower counts."""
+    rivals, missing = installed((*AGAINST.values(), NUMPY))
+    few = samples.first(counts(settings).files)
+    with scratch(settings) as folder:
+        contest = Contest(folder, BATCH)
+        contenders: list[Packer] = [*map(Fed, GOALS), *rivals]
+        for contender in contenders:
+            contest.enter(contender, samples if contender.takes_all else few)
+        contest.check(samples)
+        turns = take_turns(settings, contest.epochs)
+    title = f"{samples.title}, shuffled batches of {BATCH}, from the page cache"
+    table = turns.table(title, contest.sizes, JUDGED)
+    rest = " and ".join(rival.name for rival in rivals if not rival.takes_all)
+    table.notes += [
+        f"{len(samples):,} samples; {rest}: {len(few):,} of them. `{NUMPY.name}` is the speed of memory: a gather in "
+        "this thread that knows neither labels nor checksums.",
+        *(f"Not measured: {line}" for line in missing.values()),
+    ]
+    outcome = Outcome([table])
+    for word, rival in AGAINST.items():
+        if rival in rivals:
+            outcome.measured[f"feed-{kind}-{word}"] = contest.ratio(turns.seconds, rival.name, JUDGED)
+        else:
+            outcome.reasons[f"feed-{kind}-{word}"] = missing[rival.name]
+    return outcome
