@@ -119,7 +119,7 @@ GOALS = (
     Goal("feed-tokens-litdata", "the same: speed, of LitData's", "at least", 2),
     Goal("feed-tokens-ffcv", "the same: speed, of FFCV's", "at least", 2),
     Goal("feed-first-batch", "the first shuffled batch of ten million samples: time, of 200 ms", "at most", 1),
-    Goal("feed-memory", "a hundred epochs: growth of memory, of 4 MiB", "at most", 1),
+    Goal("feed-memory", "a hundred epochs: growth of memory beyond the batches of one call, of 4 MiB", "at most", 1),
     Goal("feed-training-wait", "training a small convnet: share of the time that it waits, of 1%", "at most", 1),
 )
 

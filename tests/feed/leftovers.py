@@ -22,7 +22,7 @@ class Leftovers(NamedTuple):
 
     @classmethod
     def now(cls) -> "Leftovers":
-        """As it is, when what is about to close its files has done so: threads, and objects that refer to each other."""
+        """As it is, when what is about to close its files has: threads, and objects that refer to each other."""
         gc.collect()
         for thread in threading.enumerate():
             if thread.name == "QueueFeederThread":  # of the queues to a DataLoader's workers, which nobody joins

@@ -75,7 +75,7 @@ def test_what_the_caller_fixed_stays() -> None:
 def test_small_batches_are_made_together() -> None:
     pace = Pace()
     assert pace.together == 1
-    pace.batch_is(512 << 10)
+    pace.batch_is(1 << 20)
     assert (pace.together, pace.depth) == (8, 16)
     pace.batch_is(40 << 20)
     assert (pace.together, pace.depth) == (1, 2)

@@ -145,14 +145,15 @@ class Epoch:
 
     def plans(self) -> Iterator[Planned]:
         """What is to be read, call by call."""
-        steps = self._steps
+        steps, together = self._steps, 1  # the first batch waits for no other, and the next not for many
         while steps.left(self._consumed):
             blocks = steps.blocks(self._consumed, max(1, _PLACES_AT_ONCE // steps.batch_size))
             indices = self._order.at(blocks.positions)
             start, batch, count = 0, 0, len(blocks.sizes)
             while batch < count:
                 size = int(blocks.sizes[batch])
-                batches = _alike(blocks.sizes[batch : batch + self.pace.together])
+                batches = _alike(blocks.sizes[batch : batch + min(together, self.pace.together)])
+                together *= 2
                 end = start + size * batches
                 consumed = []
                 for _ in range(batches):

@@ -12,6 +12,7 @@ import torch
 
 from cordwood.errors import UsageError
 from cordwood.feed import memory as memories
+from cordwood.feed import options
 from cordwood.feed.background import Background
 from cordwood.feed.collate import Collation
 from cordwood.feed.device import Mover
@@ -38,7 +39,6 @@ from cordwood.store.reader import Reader
 from cordwood.tensors.brief import brief
 
 _AT_ONCE = 8192  # places of an order
-_MOST_WORKERS = 4096
 _LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
 
 
@@ -113,24 +113,24 @@ class Loader:
         on_damage: str = "raise",
     ) -> None:
         self.dataset = dataset
-        self.batch_size = _plain(batch_size)
-        self.drop_last = _flag("drop_last", drop_last)
-        self.pad = _flag("pad", pad)
+        self.batch_size = options.plain(batch_size)
+        self.drop_last = options.flag("drop_last", drop_last)
+        self.pad = options.flag("pad", pad)
         self.device = device_of(device)
         self.batch_sampler = None  # frameworks ask for it where there is a sampler
         self._store = store_of(dataset)
-        self._seed, self._shuffle = _plain(seed), shuffle
+        self._seed, self._shuffle = options.plain(seed), shuffle
         self._order = order_of(len(self._store), shuffle, self._seed, sampler)
         self._rank, self._world_size = rank, world_size
         self._steps()  # refuses what cannot be before anything is begun
-        self._transform = _function("transform", transform)
-        self._sample_transform = _function("sample_transform", sample_transform)
+        self._transform = options.function("transform", transform)
+        self._sample_transform = options.function("sample_transform", sample_transform)
         self._pace = Pace(
-            _count("threads", threads, least=1, most=256), _count("prefetch", prefetch, least=1, most=1 << 16)
+            options.count("threads", threads, most=256), options.count("prefetch", prefetch, most=1 << 16)
         )
-        self._sample_workers = _workers(sample_workers)
+        self._sample_workers = options.workers(sample_workers)
         self._memory = memories.checked(memory)
-        self._skip = _skips(on_damage)
+        self._skip = options.skips(on_damage)
         leaves = self._store._assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
         check_first(self._store, self._treatments)
@@ -239,7 +239,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter()`` is of this epoch. A state that was loaded for this very epoch stays in force."""
-        epoch = _plain(epoch)
+        epoch = options.plain(epoch)
         if type(epoch) is not int or not 0 <= epoch < LAST_EPOCH:
             raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
         with self._lock:
@@ -362,45 +362,6 @@ class EpochSetter:
     def __iter__(self) -> Iterator[int]:
         """The numbers of the samples of the next epoch, in order, of all ranks."""
         return self._loader._numbers()
-
-
-def _flag(name: str, given: Any) -> bool:
-    if type(given) is not bool:
-        raise UsageError(f"{name} is {brief(given)}, but is True or False")
-    return given
-
-
-def _function(name: str, given: Any) -> Any:
-    if given is not None and not callable(given):
-        raise UsageError(f"{name} is {brief(given)}, but is a function")
-    return given
-
-
-def _count(name: str, given: Any, *, least: int, most: int) -> int | None:
-    if isinstance(given, str) and given == "auto":
-        return None
-    given = _plain(given)
-    if type(given) is not int or not least <= given <= most:
-        raise UsageError(f"{name} is {brief(given)}, but is a number from {least} to {most}, or 'auto'")
-    return int(given)
-
-
-def _workers(given: Any) -> int:
-    given = _plain(given)
-    if type(given) is not int or not 0 <= given <= _MOST_WORKERS:
-        raise UsageError(f"sample_workers is {brief(given)}, but is a number of processes; 0 uses threads")
-    return int(given)
-
-
-def _plain(given: Any) -> Any:
-    """A whole number of NumPy's as one of Python's; anything else as it is."""
-    return int(given) if isinstance(given, np.integer) else given
-
-
-def _skips(on_damage: Any) -> bool:
-    if on_damage not in ("raise", "skip"):
-        raise UsageError(f"on_damage is {brief(on_damage)}, but is 'raise' or 'skip'")
-    return bool(on_damage == "skip")
 
 
 def _renew_locks() -> None:

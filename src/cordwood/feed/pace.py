@@ -16,7 +16,7 @@ from cordwood.feed.world import ranks_here
 _AHEAD: Final = 2  # batches: one is being trained on, the next is there
 _MOST_AHEAD: Final = 16
 _MOST_TOGETHER: Final = 32
-_WORTH_A_CALL: Final = 1 << 22  # bytes of batches: with less, handing them over costs more than making them
+_WORTH_A_CALL: Final = 1 << 23  # bytes of batches: with less, handing them over costs more than making them
 _WAITS: Final = 0.02  # share of the time: above this somebody waits,
 _NEVER_WAITS: Final = 0.002  # and below this nobody does
 _SPARE: Final = 0.75  # of what fewer threads could do: decoding must fit into it before one is let go

@@ -82,14 +82,14 @@ CRC_TARGET static u32 by_instruction(u32 c, const u8 *p, size_t n)
 
 #ifdef HAS_CRC
 /* The same while the bytes are copied: they are looked at anyway, and come from memory once. */
-#define THREE_LANES_COPIED(LANE, s)                                            \
+#define THREE_LANES_COPIED(LANE, s, STORE)                                     \
     for (; n >= 3 * LANE; n -= 3 * LANE, p += 3 * LANE, to += 3 * LANE) {      \
         u32 a = c, b = 0, d = 0;                                               \
         for (size_t i = 0; i < LANE; i += 8) {                                 \
             u64 x = cw_load64(p + i), y = cw_load64(p + LANE + i), z = cw_load64(p + 2 * LANE + i); \
-            cw_store64(to + i, x);                                             \
-            cw_store64(to + LANE + i, y);                                      \
-            cw_store64(to + 2 * LANE + i, z);                                  \
+            STORE(to + i, x);                                                  \
+            STORE(to + LANE + i, y);                                           \
+            STORE(to + 2 * LANE + i, z);                                       \
             a = CRC64(a, x);                                                   \
             b = CRC64(b, y);                                                   \
             d = CRC64(d, z);                                                   \
@@ -99,9 +99,9 @@ CRC_TARGET static u32 by_instruction(u32 c, const u8 *p, size_t n)
 
 CRC_TARGET static u32 copied_by_instruction(u32 c, const u8 *restrict p, size_t n, u8 *restrict to)
 {
-    THREE_LANES_COPIED(LONG_LANE, &skip_long)
-    THREE_LANES_COPIED(MIDDLE_LANE, &skip_middle)
-    THREE_LANES_COPIED(SHORT_LANE, &skip_short)
+    THREE_LANES_COPIED(LONG_LANE, &skip_long, cw_store64)
+    THREE_LANES_COPIED(MIDDLE_LANE, &skip_middle, cw_store64)
+    THREE_LANES_COPIED(SHORT_LANE, &skip_short, cw_store64)
     for (; n >= 8; n -= 8, p += 8, to += 8) {
         u64 x = cw_load64(p);
         cw_store64(to, x);
@@ -110,10 +110,24 @@ CRC_TARGET static u32 copied_by_instruction(u32 c, const u8 *restrict p, size_t 
     for (; n; n--) c = CRC8(c, *to++ = *p++);
     return c;
 }
+#if defined(__x86_64__)
+/* And past the caches, where they would only be in the way: lines that are written whole need not be read first. */
+#define STORE_PAST(to, x) _mm_stream_si64((long long *)(void *)(to), (long long)(x))
+CRC_TARGET static u32 copied_past(u32 c, const u8 *restrict p, size_t n, u8 *restrict to)
+{
+    THREE_LANES_COPIED(LONG_LANE, &skip_long, STORE_PAST)
+    _mm_sfence(); /* other threads see it from here on */
+    return copied_by_instruction(c, p, n, to);
+}
+#endif
 #endif
 
-u32 cw_copy_crc32c(void *to, const void *from, size_t n)
+u32 cw_copy_crc32c(void *to, const void *from, size_t n, int past_caches)
 {
+    (void)past_caches;
+#if defined(HAS_CRC) && defined(__x86_64__)
+    if (hardware && past_caches && !((uintptr_t)to & 7)) return ~copied_past(~0u, from, n, to);
+#endif
 #ifdef HAS_CRC
     if (hardware) return ~copied_by_instruction(~0u, from, n, to);
 #endif

@@ -91,7 +91,7 @@ CW_API int cw_fast_cpu(void);  /* x86-64 with AVX2, BMI2, FMA: chosen once */
 /* ---- checksum ------------------------------------------------------------------------------------------------------ */
 
 CW_API u32 cw_crc32c(const void *data, size_t n);
-CW_API u32 cw_copy_crc32c(void *to, const void *from, size_t n); /* copies, and gives the sum of what was copied */
+CW_API u32 cw_copy_crc32c(void *to, const void *from, size_t n, int past_caches); /* copies, and gives the sum of what was copied */
 CW_API void cw_crc32c_init(void);
 CW_API u32 cw_crc32(u32 crc, const void *data, size_t n); /* of zip archives; going on from `crc` */
 CW_API void cw_crc32_init(void);

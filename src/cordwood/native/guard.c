@@ -57,7 +57,7 @@ static void after_fork_in_child(void) { pthread_mutex_init(&lock, NULL); }
 void cw_guard_init(void) { pthread_atfork(NULL, NULL, after_fork_in_child); }
 
 /* `crc`: NULL, or where the copied bytes' CRC-32C goes. */
-int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc)
+int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc, int past_caches)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0)) { /* the mask is not saved, which would be a system call: SA_NODEFER leaves it as it is */
@@ -66,7 +66,7 @@ int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc)
     }
     landing = &here;
     __asm__ volatile("" ::: "memory"); /* the copy stays between these two */
-    if (crc) *crc = cw_copy_crc32c(to, from, n);
+    if (crc) *crc = cw_copy_crc32c(to, from, n, past_caches);
     else memcpy(to, from, n);
     __asm__ volatile("" ::: "memory");
     landing = NULL;

@@ -5,7 +5,7 @@ int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
 {
     const cw_shard *s = at->shard;
     u64 start = s->rows + at->row * row_size; /* inside the file: checked when the shard was attached */
-    if (cw_guarded_copy(to, s->base + start, row_size, NULL)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
+    if (cw_guarded_copy(to, s->base + start, row_size, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
     cw_store64(to - 8, at->row); /* the checksum covers it, so that a row in a wrong place is not taken for another */
     u32 found = cw_crc32c(to - 8, (size_t)row_size + 4), stored = cw_load32(to + row_size - 4);
     if (found != stored) return cw_fail(e, CW_ROW_CHECKSUM, "row checksum", found, stored, start);
@@ -23,7 +23,7 @@ int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
 
 static int copy_up_to(cw_fetched *f, u64 end, cw_err *e)
 {
-    if (cw_guarded_copy(f->copy + f->copied, f->mapped + f->copied, end - f->copied, NULL))
+    if (cw_guarded_copy(f->copy + f->copied, f->mapped + f->copied, end - f->copied, NULL, 0))
         return cw_fail(e, CW_CUT_SHORT, "frame", 0, end, f->start);
     f->copied = end;
     return CW_OK;
@@ -63,7 +63,7 @@ int cw_frame_direct(cw_fetched *f, cw_err *e)
         u32 found;
         int rc = CW_OK;
         if (size != wanted) rc = cw_fail(e, CW_BLOCK_SIZE, "stored block", size, wanted, offset);
-        else if (cw_guarded_copy(job->out + cw_block_start(frame, i) * frame->itemsize, f->mapped + offset, size, &found))
+        else if (cw_guarded_copy(job->out + cw_block_start(frame, i) * frame->itemsize, f->mapped + offset, size, &found, job->past_caches))
             rc = cw_fail(e, CW_CUT_SHORT, "frame", 0, offset + size, f->start);
         else if (found != job->checksums[i]) rc = cw_fail(e, CW_BLOCK_CHECKSUM, "block checksum", found, job->checksums[i], offset);
         if (rc) {

@@ -7,7 +7,7 @@
 /* guard.c: copies out of mappings whose file may become shorter */
 CW_API void cw_guard_init(void);                                        /* once */
 CW_API void cw_guard_prepare(void);                                     /* before a group of copies: others set handlers too */
-CW_API int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc); /* -1: the file ends before that */
+CW_API int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc, int past_caches); /* -1: the file ends before that */
 
 /* Beside the reasons of cw.h; docs/format/store.md has no numbers, messages are made of the field's name. */
 enum { CW_OUT_SHAPE = 200, CW_OUT_DTYPE = 201, CW_ROW_CHECKSUM = 210, CW_ROW_OFFSETS = 211, CW_CUT_SHORT = 212, CW_ROW_TAG = 213, CW_NO_FRAME = 214 };
