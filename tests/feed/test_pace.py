@@ -29,8 +29,12 @@ def test_waiting_brings_threads_back_but_never_more_than_the_cores() -> None:
     for _ in range(20):
         pace.look(seconds=1.0, waited=0.0, paused=0.99)
     assert pace.threads == 1
-    for _ in range(20):
-        pace.look(seconds=1.0, waited=0.5, paused=0.0)
+    for threads in (2, 3, 4):
+        pace.look(seconds=1.0, waited=0.1, paused=0.0)
+        assert pace.threads == threads
+    pace.look(seconds=1.0, waited=0.5, paused=0.0)  # for so long that all are wanted at once
+    assert pace.threads == 8
+    pace.look(seconds=1.0, waited=0.5, paused=0.0)
     assert pace.threads == 8
 
 

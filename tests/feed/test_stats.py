@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_it_takes_them_back_when_somebody_waits(monkeypatch: pytest.MonkeyPatch)
     pace = paced(3, monkeypatch)
     pace.threads = 1
     for expected in (2, 3, 3):
-        pace.look(seconds=1.0, waited=0.5, paused=0.0)
+        pace.look(seconds=1.0, waited=0.1, paused=0.0)
         assert pace.threads == expected
     assert pace.depth == 2  # more batches ahead are no help to one that is always late
 
@@ -165,3 +166,21 @@ def test_batches_that_are_huge_are_not_piled_up(monkeypatch: pytest.MonkeyPatch)
     for _ in range(40):
         pace.look(seconds=1.0, waited=0.1, paused=0.3)
     assert pace.depth == 2
+
+
+def test_a_fast_epoch_after_a_slow_one_has_its_threads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cordwood.feed.pace.default_threads", lambda: 4)
+    loader = Loader(numbered(tmp_path / "s", 400), batch_size=8)
+    loader._pace.threads = 1  # as a slow consumer would have it
+    looks: list[float] = []
+    learned = loader._pace.look
+
+    def look(seconds: float, waited: float, paused: float) -> None:
+        looks.append(seconds)
+        learned(seconds, waited=0.9 * seconds, paused=paused)  # a consumer that does nothing but wait
+
+    monkeypatch.setattr(loader._pace, "look", look)
+    for _ in loader:
+        pass
+    assert looks  # however short the epoch was
+    assert loader.stats().threads == 4

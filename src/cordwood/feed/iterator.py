@@ -70,6 +70,7 @@ class LoaderIterator(Iterator[Any]):
         except BaseException as error:
             if isinstance(error, StopIteration) and not self._broken:
                 progress.consumed = progress.length
+                self._look(begun, perf_counter())  # short epochs have no other moment for it
             self.close()
             raise
         batch = made.batch if mover is None else mover.arrive(made.batch)
@@ -111,13 +112,19 @@ class LoaderIterator(Iterator[Any]):
         progress.seconds = now - self._began
         progress.waited = background.waited - self._at_first[0]
         progress.waits = background.waits - self._at_first[1]
-        if now - self._looked > _LOOK_EVERY and progress.batches - self._before[0] >= _LEAST_BATCHES:
-            _, waited, paused = self._before
-            pace.look(now - self._looked, background.waited - waited, background.paused - paused)
-            if background.depth != pace.depth:
-                background.depth = pace.depth
-            self._before = (progress.batches, background.waited, background.paused)
-            self._looked = now
+        if now - self._looked > _LOOK_EVERY:
+            self._look(begun, now)
+
+    def _look(self, begun: Begun, now: float) -> None:
+        background, pace, _, progress = begun
+        batches, waited, paused = self._before
+        if progress.batches - batches < _LEAST_BATCHES:
+            return
+        pace.look(now - self._looked, background.waited - waited, background.paused - paused)
+        if background.depth != pace.depth:
+            background.depth = pace.depth
+        self._before = (progress.batches, background.waited, background.paused)
+        self._looked = now
 
     def close(self) -> None:
         """End the thread and drop what is ready; nothing comes after that."""

@@ -18,6 +18,7 @@ _MOST_AHEAD: Final = 16
 _MOST_TOGETHER: Final = 32
 _WORTH_A_CALL: Final = 1 << 23  # bytes of batches: with less, handing them over costs more than making them
 _WAITS: Final = 0.02  # share of the time: above this somebody waits,
+_WAITS_LONG: Final = 0.2  # above this for so long that all cores are wanted at once,
 _NEVER_WAITS: Final = 0.002  # and below this nobody does
 _SPARE: Final = 0.75  # of what fewer threads could do: decoding must fit into it before one is let go
 
@@ -52,7 +53,7 @@ class Pace:
         """Of so many seconds the consumer waited so many, and the thread that makes batches paused so many."""
         if waited > _WAITS * seconds:
             if self.threads < self.most_threads and not self._fixed_threads:
-                self.threads += 1
+                self.threads = self.most_threads if waited > _WAITS_LONG * seconds else self.threads + 1
             elif paused > 0 and not self._fixed_prefetch:
                 # Fast enough on the whole, but not always: a larger stock bridges the slow moments.
                 self._prefetch = min(self._prefetch + 1, self._most_ahead())
