@@ -206,7 +206,7 @@ def test_an_interrupt_in_the_asking_thread_waits_for_the_others() -> None:
 
     with ThreadBatches(fetch, transform, Collation(), 2) as work, pytest.raises(KeyboardInterrupt):
         work.batch(NUMBERS, SEEDS)
-    assert len(finished) == 1
+    assert finished  # what was under way; how many more were begun before the others knew is chance
 
 
 def test_fetch_must_give_every_sample() -> None:
