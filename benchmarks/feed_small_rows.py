@@ -4,8 +4,9 @@ from benchmarks.feed_ours import Fed
 from benchmarks.feed_turns import take_turns
 from benchmarks.outcome import Outcome, Settings
 from benchmarks.store_contest import Contest, Packer
-from benchmarks.store_data import Samples, counts, images, tokens
+from benchmarks.store_data import Samples, counts
 from benchmarks.store_rivals import FFCV_ARRAYS, FILES, LITDATA, LMDB, NUMPY, TENSORDICT, Rival, installed
+from benchmarks.store_small_rows import BATCH, GOALS, JUDGED, of_both_kinds
 from benchmarks.tensor_data import scratch
 
 TITLE = "Small samples from the Loader"
@@ -17,17 +18,11 @@ AGAINST: dict[str, Rival] = {
     "ffcv": FFCV_ARRAYS,
 }
 KEYS = tuple(f"feed-{kind}-{word}" for kind in ("images", "tokens") for word in AGAINST)
-BATCH = 256
-GOALS = ("balanced", "fast", "raw")
-JUDGED = ("ours, raw", "ours, fast")
 
 
 def measure(settings: Settings) -> Outcome:
     """A table for each kind of sample."""
-    outcome = Outcome()
-    for kind, samples in (("images", images(settings)), ("tokens", tokens(settings))):
-        outcome.absorb(measure_kind(settings, kind, samples))
-    return outcome
+    return of_both_kinds(settings, measure_kind)
 
 
 def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:

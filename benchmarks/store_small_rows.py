@@ -1,5 +1,7 @@
 """Small samples: 3 KiB images and rows of 512 tokens in random batches of 256."""
 
+from collections.abc import Callable
+
 from benchmarks.harness import Spread, ratio
 from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.store_contest import Contest, Packer
@@ -18,9 +20,13 @@ JUDGED = ("ours, raw", "ours, fast")
 
 def measure(settings: Settings) -> Outcome:
     """A table for each kind of sample."""
+    return of_both_kinds(settings, measure_kind)
+
+
+def of_both_kinds(settings: Settings, measure_one: Callable[[Settings, str, Samples], Outcome]) -> Outcome:
     outcome = Outcome()
     for kind, samples in (("images", images(settings)), ("tokens", tokens(settings))):
-        outcome.absorb(measure_kind(settings, kind, samples))
+        outcome.absorb(measure_one(settings, kind, samples))
     return outcome
 
 

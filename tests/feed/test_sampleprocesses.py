@@ -17,7 +17,9 @@ import cordwood as cw
 from cordwood.errors import FeedError, FormatError, UsageError
 from cordwood.feed.collate import Collation
 from cordwood.feed.sampleprocesses import process_batches
-from cordwood.feed.samplework import Numbers, Seeds, ThreadBatches
+from cordwood.feed.samplework import ThreadBatches
+from cordwood.store.choice import Numbers
+from cordwood.store.treatment import Seeds
 from tests.store.packed import images, pack
 from tests.store.samples import assert_same_sample
 

@@ -14,7 +14,9 @@ import torch
 
 from cordwood.errors import FeedError
 from cordwood.feed.collate import Collation
-from cordwood.feed.samplework import Numbers, SampleTransform, Seeds, ThreadBatches
+from cordwood.feed.samplework import SampleTransform, ThreadBatches
+from cordwood.store.choice import Numbers
+from cordwood.store.treatment import Seeds
 
 NUMBERS = np.arange(40, 10, -1)
 SEEDS = np.arange(40, 10, -1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)

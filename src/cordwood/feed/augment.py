@@ -23,8 +23,9 @@ import torch
 from cordwood.errors import UsageError
 from cordwood.feed.crops import CenterCrop, RandomCrop, RandomFlip, RandomResizedCrop, Size, size_of
 from cordwood.feed.order import mixed
-from cordwood.feed.parts import Lengths, Numbers, Parts, Words
+from cordwood.feed.parts import Lengths, Parts, Words
 from cordwood.native import _native
+from cordwood.store.choice import Numbers
 
 __all__ = ["CenterCrop", "RandomCrop", "RandomFlip", "RandomResizedCrop", "apply"]
 

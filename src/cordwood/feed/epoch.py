@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cordwood.errors import CordwoodError
 from cordwood.feed.device import Mover
@@ -20,9 +19,8 @@ from cordwood.feed.order import mixed, sample_seeds
 from cordwood.feed.pace import Pace
 from cordwood.feed.samplers import EpochOrder
 from cordwood.feed.steps import Steps
+from cordwood.store.choice import Numbers
 from cordwood.store.treatment import Seeds
-
-Numbers = npt.NDArray[np.int64]
 
 # Makes the batches of plans in other processes, in order.
 Workers = Callable[[Iterable[tuple[Numbers, Seeds]]], Generator[Any, None, None]]

@@ -25,13 +25,11 @@ from cordwood.store import Dataset
 from cordwood.store.assemble import Assembler
 from cordwood.store.buffers import Allocate, new_tensor
 from cordwood.store.carriers import known
-from cordwood.store.choice import numbers_of
+from cordwood.store.choice import Numbers, numbers_of
 from cordwood.store.node import ARRAYS
 from cordwood.store.reader import Delivery
 from cordwood.store.schema import Leaf
 from cordwood.store.treatment import Seeds, Treatment
-
-Numbers = npt.NDArray[np.int64]
 
 log = logging.getLogger("cordwood.feed")
 

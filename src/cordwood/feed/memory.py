@@ -19,7 +19,8 @@ from cordwood.codecs.machine import physical_memory
 from cordwood.errors import CordwoodError, UsageError
 from cordwood.feed.background import Background
 from cordwood.feed.world import ranks_here
-from cordwood.store.reader import Numbers, Reader
+from cordwood.store.choice import Numbers
+from cordwood.store.reader import Reader
 from cordwood.tensors.sizes import human
 
 log = logging.getLogger("cordwood.feed")

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import UsageError
+from cordwood.store.choice import Numbers
 
-Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 LONGEST: Final = 1 << 62

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import UsageError
+from cordwood.store.choice import Numbers
 
-Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Lengths = int | Numbers  # of all samples, or one a sample
 

@@ -20,7 +20,9 @@ from torch.utils.data import DataLoader
 
 from cordwood.errors import FeedError, FormatError, UsageError
 from cordwood.feed.collate import Collation, Remark
-from cordwood.feed.samplework import Fetch, Numbers, SampleTransform, Seeds, collated
+from cordwood.feed.samplework import Fetch, SampleTransform, collated
+from cordwood.store.choice import Numbers
+from cordwood.store.treatment import Seeds
 
 Plan = tuple[Numbers, Seeds]
 

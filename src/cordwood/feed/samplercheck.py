@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from cordwood.errors import UsageError
-from cordwood.feed.order import Numbers
+from cordwood.store.choice import Numbers
 from cordwood.tensors.brief import brief
 
 _KINDS: Final = "whole numbers (the samples of an epoch), floats (weights, one a sample) or a torch sampler"

@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from cordwood.errors import UsageError
 from cordwood.feed.fingerprints import fingerprint
-from cordwood.feed.order import SAMPLER, WEIGHTS, InOrder, Numbers, Shuffled, mixed
+from cordwood.feed.order import SAMPLER, WEIGHTS, InOrder, Shuffled, mixed
 from cordwood.feed.samplercheck import as_array, check_sampler, checked_numbers, has_repeats, is_array_like
 from cordwood.feed.seeded import seeded
+from cordwood.store.choice import Numbers
 from cordwood.tensors.brief import brief
 
 

@@ -15,15 +15,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from cordwood.errors import FeedError
 from cordwood.feed.collate import Collation
+from cordwood.store.choice import Numbers
+from cordwood.store.treatment import Seeds
 
-Numbers = npt.NDArray[np.int64]
-Seeds = npt.NDArray[np.uint64]
 Fetch = Callable[[Numbers, Seeds], list[Any]]  # the samples of these numbers, with these seeds
 
 _MOST_NAMED = 8  # samples in a note

@@ -12,11 +12,9 @@ batch for every rank in turn, so what all ranks have had together is a prefix of
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cordwood.errors import UsageError
-
-Numbers = npt.NDArray[np.int64]
+from cordwood.store.choice import Numbers
 
 
 class Blocks(NamedTuple):

@@ -18,9 +18,10 @@ import torch
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.carriers import CARRIERS, known
+from cordwood.store.choice import Numbers
 from cordwood.store.layout import unpack_states
 from cordwood.store.node import ARRAYS
-from cordwood.store.reader import PLAIN, Delivery, Fetched, Filled, Numbers, Reader, Rows
+from cordwood.store.reader import PLAIN, Delivery, Fetched, Filled, Reader, Rows
 from cordwood.store.rebuild import Rebuilder, restore
 from cordwood.store.schema import ABSENT, NONE, PRESENT, Leaf
 from cordwood.store.treatment import Seeds

@@ -23,6 +23,7 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
 from cordwood.store.buffers import Allocate, check_memory, new_tensor, release
 from cordwood.store.carriers import known
+from cordwood.store.choice import Numbers
 from cordwood.store.faults import OUT_SHAPE, PLAN_MISSING, fault_error
 from cordwood.store.node import ARRAYS
 from cordwood.store.schema import Leaf
@@ -30,7 +31,6 @@ from cordwood.store.shards import Shards
 from cordwood.store.treatment import Seeds, Treated, Treatment
 from cordwood.tensors.dtypes import torch_dtype
 
-Numbers = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
 
 

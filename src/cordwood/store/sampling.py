@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import CordwoodError
+from cordwood.store.choice import Numbers
 from cordwood.store.inspection import FieldRow, StoreInspection
 from cordwood.store.node import ARRAYS
-from cordwood.store.reader import Arrays, Numbers, Reader, Rows
+from cordwood.store.reader import Arrays, Reader, Rows
 from cordwood.store.schema import PRESENT, Leaf
 from cordwood.store.shardfile import read_ends, shard_name
 from cordwood.store.survey import sentence
