@@ -5,7 +5,9 @@
 Rank 0 writes a file of JSON.
 """
 
+import atexit
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -73,10 +75,25 @@ def gathered(mine: Any) -> list[Any]:
     return everyone
 
 
+def leave() -> None:
+    """End this process, after what is to be done at the end, without taking the interpreter down.
+
+    Gloo's threads outlive their group. A little after a collective operation is done, one of them lets go of its
+    tensors, for which it needs Python's lock; where the interpreter is going down by then, that aborts the process
+    ("terminate called without an active exception"), and nothing in torch waits for it.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def spawned(rank: int, world_size: int, store: str, answer: str, meeting: str) -> None:
     """A rank as `torch.multiprocessing.spawn` starts it: no variable tells it its number."""
     work(store, answer, rank=rank, world_size=world_size, init_method=f"file://{meeting}")
+    leave()
 
 
 if __name__ == "__main__":
     work(*sys.argv[1:])
+    leave()

@@ -155,3 +155,41 @@ def test_workers_end_with_a_program_that_is_killed(prepared: str) -> None:
         # The workers hold the other end of these pipes: it is closed when the last of them has ended.
         process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
+
+
+def test_a_worker_ends_although_its_parent_was_killed_before_it_was_up(prepared: str) -> None:
+    workers = """
+    import os
+
+    parent, forks = os.getpid(), []
+
+    def second_is_late():
+        while len(forks) == 2 and os.getppid() == parent:
+            os.sched_yield()
+
+    os.register_at_fork(before=lambda: forks.append(None), after_in_child=second_is_late)
+    for batch in Loader(ds, batch_size=1, sample_transform=same, sample_workers=2):
+        print("going", flush=True)
+        sys.stdin.readline()
+    """
+    with running(prepared + textwrap.dedent(workers)) as process:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_worker_that_is_stuck_ends_with_a_program_that_is_killed(prepared: str) -> None:
+    workers = """
+    def stuck(sample):
+        if sample["number"] > 0:
+            threading.Event().wait()
+        return sample
+
+    for batch in Loader(ds, batch_size=1, sample_transform=stuck, sample_workers=2):
+        print("going", flush=True)
+        sys.stdin.readline()
+    """
+    with running(prepared + textwrap.dedent(workers)) as process:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL

@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import pickle
 import random
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 import cordwood as cw
 from cordwood.errors import FeedError, FormatError, UsageError
+from cordwood.feed import sampleprocesses
 from cordwood.feed.collate import Collation
 from cordwood.feed.sampleprocesses import process_batches
 from cordwood.feed.samplework import ThreadBatches
@@ -70,6 +74,15 @@ def test_batches_are_those_of_threads(workers: int) -> None:
 def test_without_a_transform_a_callers_function_collates() -> None:
     found = list(batches(None, options=lambda samples: [sample["n"] for sample in samples]))
     assert [number for batch in found for number in batch] == list(range(COUNT, 0, -1))
+
+
+def test_batches_of_more_bytes_than_a_pipe_holds() -> None:
+    def transform(sample: dict[str, Any]) -> dict[str, Any]:
+        return {"text": chr(64 + sample["n"]) * 100_000, "x": sample["x"]}
+
+    found = list(batches(transform))
+    assert [text for batch in found for text in batch["text"]] == [chr(64 + n) * 100_000 for n in range(COUNT, 0, -1)]
+    assert [number for batch in found for number in batch["x"][:, 0].tolist()] == list(range(COUNT, 0, -1))
 
 
 def draw(sample: dict[str, Any]) -> dict[str, Any]:
@@ -174,6 +187,16 @@ def test_an_error_in_the_plans_passes() -> None:
         list(batches(None, plans=broken()))
 
 
+def test_what_cannot_be_pickled_is_an_error_of_the_batch() -> None:
+    def transform(sample: dict[str, Any]) -> Any:
+        return (lambda: sample) if sample["n"] == 15 else sample
+
+    made = batches(transform, options=list)
+    assert len([next(made) for _ in range(2)]) == 2
+    with pytest.raises((AttributeError, pickle.PicklingError), match="comes back by pickling"):
+        next(made)
+
+
 def dies(sample: dict[str, Any]) -> Any:
     if sample["n"] == 15:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -186,8 +209,9 @@ def test_a_killed_worker_is_an_error_and_the_others_end() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_a_killed_worker_is_seen_by_a_thread_that_gets_no_signals() -> None:
-    caught: list[BaseException] = []
+def caught_in_a_thread(wait: Callable[[threading.Thread], None]) -> list[FeedError]:
+    """What a thread comes upon whose worker is killed, while this one waits for it."""
+    caught: list[FeedError] = []
 
     def work() -> None:
         try:
@@ -197,8 +221,65 @@ def test_a_killed_worker_is_seen_by_a_thread_that_gets_no_signals() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
+    wait(thread)
     thread.join()
-    assert len(caught) == 1
+    return caught
+
+
+def test_a_killed_worker_is_seen_by_a_thread_that_gets_no_signals() -> None:
+    assert len(caught_in_a_thread(threading.Thread.join)) == 1
+
+
+def test_a_killed_worker_is_not_told_to_the_main_thread_that_had_workers_of_torchs() -> None:
+    def work_until_it_ends(thread: threading.Thread) -> None:
+        while thread.is_alive():
+            os.sched_yield()  # a handler of signals may run here
+
+    assert len(list(DataLoader([1, 2], num_workers=1))) == 2  # type: ignore[arg-type] # sets torch's handler of SIGCHLD
+    assert len(caught_in_a_thread(work_until_it_ends)) == 1
+
+
+def fail(worker: int) -> Any:
+    """What the receiver of a batch comes upon."""
+    if worker:
+        os.kill(worker, signal.SIGKILL)
+    raise ConnectionResetError("nobody there")
+
+
+class NotReceived:
+    def __init__(self, dies: bool) -> None:
+        self.dies = dies
+
+    def __reduce__(self) -> Any:
+        return fail, (os.getpid() if self.dies else 0,)
+
+
+def test_a_worker_that_dies_before_its_tensors_are_fetched_is_an_error_of_ours() -> None:
+    with pytest.raises(FeedError, match="a worker process of sample_transform died: nobody there") as found:
+        list(batches(lambda sample: NotReceived(dies=True), options=list))
+    assert isinstance(found.value.__cause__, ConnectionResetError)
+
+
+def test_a_batch_that_a_living_worker_sent_in_vain_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampleprocesses, "_SOON", 0.0)
+    with pytest.raises(ConnectionResetError, match="nobody there"):
+        list(batches(lambda sample: NotReceived(dies=False), options=list))
+
+
+def dies_with_the_lock(sample: dict[str, Any]) -> Any:
+    frame = sys._getframe()
+    while "done_event" not in frame.f_locals:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    frame.f_locals["done_event"]._cond.acquire()
+    return dies({"n": 15})
+
+
+def test_a_worker_that_dies_with_a_lock_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampleprocesses, "_SOON", 0.1)
+    with pytest.raises(FeedError, match="a worker process of sample_transform died"):
+        list(batches(dies_with_the_lock, 2))
+    assert multiprocessing.active_children() == []
 
 
 def test_closing_early_ends_the_workers() -> None:
