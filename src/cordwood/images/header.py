@@ -1,0 +1,228 @@
+"""What an image says of itself in its first bytes: format, size, orientation. Nothing is decoded.
+
+    probe(data)  # Header(format='jpeg', width=4000, height=3000, orientation=6, plain=True)
+
+The size is what a decoder would make room for, so it is looked at before a decoder sees the bytes: a file of a few
+hundred bytes can claim an image of many gigabytes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cordwood.errors import FormatError
+from cordwood.images.exif import EXIF_PREFIX, IMAGE_HEIGHT, IMAGE_WIDTH, ORIENTATION, directory, orientation
+
+MOST_PIXELS = 178_956_970  # where Pillow, too, refuses to go on
+_MOST_CHUNKS = 1 << 16  # an orientation that hides behind more of them is not looked for
+_LIMIT, _TRUNCATED = 26, 1  # numbers of reasons
+# Start of frame: the twelve kinds that hold sizes. C4, C8 and CC between them are tables and a reserved number.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BITMAP_HEADERS = (40, 108, 124)  # the sizes of Windows' own
+_ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length
+
+
+class Header(NamedTuple):
+    """What the first bytes of an image tell.
+
+    ::
+
+        header = probe(data)
+        header.format, header.width, header.height, header.orientation
+
+    Width and height are those of the pixels as they are stored; orientations 5 to 8 swap them. ``plain``: one picture
+    of 8-bit grey or colour, which every decoder reads alike.
+    """
+
+    format: str
+    width: int
+    height: int
+    orientation: int = 1
+    plain: bool = True
+
+    @property
+    def upright(self) -> tuple[int, int]:
+        """Height and width of the image as it is seen."""
+        return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
+
+
+def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> Header:
+    """Read an image's header, told by its content; FormatError for what is no image, or larger than ``most_pixels``.
+
+    ::
+
+        probe(Path("cat.jpg").read_bytes()).width
+    """
+    name = sniff(data)
+    if name is None:
+        shown = bytes(data[:12]).hex(" ")
+        kinds = ", ".join(FORMATS)
+        raise FormatError(f"no image: the data begin with {shown or 'nothing'}, which is none of {kinds}")
+    try:
+        header = _READERS[name](data)
+    except IndexError:
+        raise FormatError(f"the {name} image ends within its header, after {len(data)} bytes", _TRUNCATED) from None
+    check_size(header.format, header.width, header.height, most_pixels)
+    return header
+
+
+def check_size(name: str, width: int, height: int, most_pixels: int) -> None:
+    """Refuse an image without pixels, or with more than are allowed."""
+    if width < 1 or height < 1:
+        raise FormatError(f"the {name} image says that it is {width} x {height}: it has no pixels")
+    if width * height > most_pixels:
+        raise FormatError(
+            f"the {name} image says that it is {width} x {height}, {width * height:,} pixels; {most_pixels:,} are "
+            f"allowed (most_pixels)",
+            _LIMIT,
+        )
+
+
+def sniff(data: bytes) -> str | None:
+    """The format of an image by its first 12 bytes, or None."""
+    start = bytes(data[:12])
+    for name, magics in _MAGICS.items():
+        if start.startswith(magics) and (name != "webp" or start[8:12] == b"WEBP"):
+            return name
+    return None
+
+
+def _number(data: bytes, at: int, size: int, *, big: bool = False) -> int:
+    piece = data[at : at + size]
+    if len(piece) < size:
+        raise IndexError
+    return int.from_bytes(piece, "big" if big else "little")
+
+
+def _jpeg(data: bytes) -> Header:
+    at = 2
+    size: tuple[int, int, bool] | None = None
+    turned: int | None = None
+    while True:
+        # Stray bytes before a marker, and any number of FF as padding, are what decoders skip as well.
+        at = data.find(b"\xff", at)
+        while 0 <= at < len(data) and data[at] == 0xFF:
+            at += 1
+        if at < 0 or at >= len(data):
+            break
+        marker = data[at]
+        at += 1
+        if marker in _ALONE or marker == 0:
+            continue
+        if marker in (0xD9, 0xDA):  # the end, or the pixels
+            break
+        length = _number(data, at, 2, big=True) if len(data) >= at + 2 else 0
+        if length < 2:
+            break
+        if marker in _FRAMES and size is None:
+            height, width = _number(data, at + 3, 2, big=True), _number(data, at + 5, 2, big=True)
+            size = width, height, data[at + 2] == 8 and data[at + 7] in (1, 3)
+        elif marker == 0xE1 and turned is None and data[at + 2 : at + 8] == EXIF_PREFIX:
+            turned = orientation(data[at + 8 : at + length])
+        at += length
+    if size is None:
+        raise FormatError(f"the jpeg image tells no size: no frame header in its {len(data)} bytes", _TRUNCATED)
+    width, height, plain = size
+    return Header("jpeg", width, height, turned or 1, plain)
+
+
+def _png(data: bytes) -> Header:
+    if data[12:16] != b"IHDR":
+        raise FormatError(f"the png image does not begin with its header: {bytes(data[12:16])!r} instead of b'IHDR'")
+    width, height = _number(data, 16, 4, big=True), _number(data, 20, 4, big=True)
+    depth, colour = data[24], data[25]
+    # Sixteen bits of grey are rounded differently from sixteen bits of colour, and not by every decoder alike.
+    plain = depth <= 8 or colour in (2, 6)
+    turned, at = 1, 8
+    for _ in range(_MOST_CHUNKS):
+        if len(data) < at + 8:
+            break
+        length, kind = _number(data, at, 4, big=True), data[at + 4 : at + 8]
+        if kind == b"eXIf":
+            turned = orientation(data[at + 8 : at + 8 + length])
+        elif kind == b"acTL":
+            plain = False
+        elif kind == b"IEND":
+            break
+        at += 12 + length
+    return Header("png", width, height, turned, plain)
+
+
+def _webp(data: bytes) -> Header:
+    kind = data[12:16]
+    if kind == b"VP8X":
+        flags = data[20]
+        width, height = _number(data, 24, 3) + 1, _number(data, 27, 3) + 1
+        return Header("webp", width, height, _webp_orientation(data) if flags & 8 else 1, not flags & 2)
+    if kind == b"VP8L":
+        bits = _number(data, 21, 4)
+        return Header("webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+    if kind == b"VP8 ":
+        return Header("webp", _number(data, 26, 2) & 0x3FFF, _number(data, 28, 2) & 0x3FFF)
+    raise FormatError(f"the webp image begins with {bytes(kind)!r}; VP8, VP8L or VP8X was expected")
+
+
+def _webp_orientation(data: bytes) -> int:
+    at = 12
+    for _ in range(_MOST_CHUNKS):
+        if len(data) < at + 8:
+            break
+        length = _number(data, at + 4, 4)
+        if data[at : at + 4] == b"EXIF":
+            return orientation(data[at + 8 : at + 8 + length])
+        at += 8 + length + length % 2
+    return 1
+
+
+def _bmp(data: bytes) -> Header:
+    header_size = _number(data, 14, 4)
+    if header_size == 12:
+        return Header("bmp", _number(data, 18, 2), _number(data, 20, 2), plain=False)
+    width, height = _number(data, 18, 4), _number(data, 22, 4)
+    # A negative height says that the first row is the uppermost.
+    height = (1 << 32) - height if height >= 1 << 31 else height
+    plain = header_size in _BITMAP_HEADERS and _number(data, 28, 2) == 24 and _number(data, 30, 4) == 0
+    return Header("bmp", width, height, plain=plain)
+
+
+def _gif(data: bytes) -> Header:
+    width, height = _number(data, 6, 2), _number(data, 8, 2)
+    at = 13 + (3 << (data[10] & 7) + 1 if data[10] & 0x80 else 0)
+    for _ in range(_MOST_CHUNKS):
+        if data[at : at + 1] == b",":
+            # The first picture may be larger than the screen, which then grows.
+            left, top, across, down = (_number(data, at + 1 + 2 * n, 2) for n in range(4))
+            width, height = max(width, left + across), max(height, top + down)
+        if data[at : at + 1] != b"!":
+            break
+        at += 2
+        while at < len(data) and data[at]:  # an extension is a chain of blocks, the last one empty
+            at += 1 + data[at]
+        at += 1
+    return Header("gif", width, height, plain=False)
+
+
+def _tiff(data: bytes) -> Header:
+    told = directory(data, (IMAGE_WIDTH, IMAGE_HEIGHT, ORIENTATION))
+    if IMAGE_WIDTH not in told or IMAGE_HEIGHT not in told:
+        raise FormatError(f"the tiff image tells no size in the first directory of its {len(data)} bytes")
+    turned = told.get(ORIENTATION, 1)
+    return Header("tiff", told[IMAGE_WIDTH], told[IMAGE_HEIGHT], turned if 1 <= turned <= 8 else 1, plain=False)
+
+
+_MAGICS: dict[str, tuple[bytes, ...]] = {
+    "jpeg": (b"\xff\xd8\xff",),
+    "png": (b"\x89PNG\r\n\x1a\n",),
+    "webp": (b"RIFF",),
+    "bmp": (b"BM",),
+    "gif": (b"GIF87a", b"GIF89a"),
+    "tiff": (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
+}
+_READERS: dict[str, Callable[[bytes], Header]] = {
+    "jpeg": _jpeg,
+    "png": _png,
+    "webp": _webp,
+    "bmp": _bmp,
+    "gif": _gif,
+    "tiff": _tiff,
+}
+FORMATS = tuple(_MAGICS)

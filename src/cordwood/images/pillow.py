@@ -1,0 +1,70 @@
+"""Decoding by Pillow: every format, every kind of pixel, and the judge of what is broken.
+
+    image = open_rgb(data, header, scale=1, most_pixels=MOST_PIXELS)  # a PIL image in RGB, not yet turned
+
+The plugin is chosen here, by the format that ``probe`` saw, so that bytes from outside reach none of Pillow's other
+plugins, and the limit on pixels is the caller's instead of Pillow's own.
+"""
+
+import io
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from cordwood.errors import FormatError
+from cordwood.images.header import Header, check_size
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageFile
+
+# format -> where Pillow reads it
+_PLUGINS = {
+    "bmp": ("PIL.BmpImagePlugin", "BmpImageFile"),
+    "gif": ("PIL.GifImagePlugin", "GifImageFile"),
+    "jpeg": ("PIL.JpegImagePlugin", "JpegImageFile"),
+    "png": ("PIL.PngImagePlugin", "PngImageFile"),
+    "tiff": ("PIL.TiffImagePlugin", "TiffImageFile"),
+    "webp": ("PIL.WebPImagePlugin", "WebPImageFile"),
+}
+
+
+def open_rgb(data: bytes, header: Header, scale: int, most_pixels: int) -> "Image.Image":
+    """The image in RGB as ``convert("RGB")`` gives it, except that 16-bit grey keeps its upper byte.
+
+    ::
+
+        open_rgb(data, probe(data), 2, MOST_PIXELS)  # a JPEG at half its size
+
+    Pillow would cut 16-bit grey off at 255, which leaves a white image. Samples of 32 bits have no such reading and are
+    refused. TIFF images come upright: Pillow turns them while it loads them.
+    """
+    module, plugin = _PLUGINS[header.format]
+    try:
+        image: ImageFile.ImageFile = getattr(import_module(module), plugin)(io.BytesIO(data))
+        check_size(header.format, image.width, image.height, most_pixels)
+        if scale > 1:
+            image.draft(image.mode, (image.width // scale, image.height // scale))
+        image.load()
+        return _to_rgb(image)
+    except FormatError:
+        raise
+    except Exception as error:  # plugins raise whatever their parsing runs into; the bytes are to blame
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise FormatError(f"the {header.format} image of {len(data)} bytes cannot be decoded: {why}") from error
+
+
+def _to_rgb(image: "Image.Image") -> "Image.Image":
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I;16"):
+        import numpy as np
+        from PIL import Image
+
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        raise FormatError(
+            f"the image has samples of 32 bits (mode {image.mode}), which do not fit into uint8; take the bytes "
+            f'(decode="none") and decode them in your transform'
+        )
+    # Alpha is dropped, not blended, and a palette's transparency with it: Pillow warns of it unless it is gone.
+    image.info.pop("transparency", None)
+    return image.convert("RGB")
