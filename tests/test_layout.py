@@ -16,6 +16,7 @@ FLOORS = {
     "errors": 0,
     "native": 0,
     "codecs": 1,
+    "images": 2,
     "tensors": 2,
     "sources": 3,
     "store": 3,

@@ -155,10 +155,11 @@ def read_store_json(path: Path) -> "tuple[Schema | None, list[dict[str, Any]]]":
     check(options.get("goal") in GOALS and type(options.get("shard_bytes")) is int and options["shard_bytes"] > 0, 2)
     for entry in fields:
         check(isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry.get("goal") in GOALS, 2)
-        entry |= {name: entry.get(name) for name in ("plan", "store_as", "classes")}
+        entry |= {name: entry.get(name) for name in ("plan", "store_as", "classes", "keep_encoded")}
         check(all(isinstance(entry[name], str | None) for name in ("plan", "store_as")), 2)
         check(entry["plan"] is None or is_plan_name(entry["plan"]), 2)
         check(entry["classes"] is None or is_texts(entry["classes"]), 2)
+        check(isinstance(entry["keep_encoded"], bool | None), 2)
     if body["schema"] is None:
         check(fields == [], 7)
         return None, fields
@@ -253,6 +254,7 @@ class Schema:
         for (name, leaf), entry in zip(leaves, fields, strict=True):
             allowed = STORE_AS.get(leaf.dtype, ()) if leaf.kind in ("tensor", "ndarray") else ()
             check(entry["store_as"] is None or entry["store_as"] in allowed, 7, name)
+            check(not entry["keep_encoded"] or leaf.kind == "bytes", 7, name)
         numbered = list(enumerate(leaves))
         self.frames = [number for number, (_, leaf) in numbered if leaf.kind in FRAME_LEAVES]
         self.columns = [number for number, (_, leaf) in numbered if leaf.kind == "scalar"]

@@ -84,6 +84,7 @@ def bad_bodies() -> Iterator[Bad]:
         "plan": [7, "x", "../../../etc/passwd", "0123456789ABCDEF"],
         "store_as": [True],
         "classes": ["abc", [1]],
+        "keep_encoded": [1, "image"],
     }
     for member, values in wrongs.items():
         if member in ("name", "goal"):
@@ -100,6 +101,7 @@ def bad_bodies() -> Iterator[Bad]:
     for store_as in ("float32", "float64", "uint8", "float8"):
         yield changed_field(7, f"float32 stored as {store_as}", store_as=store_as)
     yield changed_field(7, "a text stored as float16", place=2, store_as="float16")
+    yield changed_field(7, "a text that is an image", place=2, keep_encoded=True)
     yield changed_body(7, "no schema, but fields", lambda made: made.update(schema=None))
     yield changed_body(7, "no schema, but shards", lambda made: made.update(schema=None, fields=[]))
 

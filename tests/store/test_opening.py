@@ -112,7 +112,7 @@ def test_a_store_without_samples_is_opened_again_when_it_has_some(tmp_path: Path
 
 
 def test_what_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"does not exist: write a store with cw.Writer"):
+    with pytest.raises(UsageError, match=r"does not exist: make a store with cw.pack or cw.Writer"):
         cw.open(tmp_path / "nothing")
     with pytest.raises(UsageError, match=r"is a folder without store.json"):
         cw.open(tmp_path)

@@ -206,7 +206,7 @@ def test_whatever_is_damaged_only_good_samples_are_saved(store: Path, out: Path)
 
 
 def test_a_large_shard_is_saved_in_pieces(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "_AT_ONCE", 1000)
+    monkeypatch.setattr("cordwood.store.shardcopy._AT_ONCE", 1000)
     arrays = [torch.from_numpy(np.random.default_rng(n).integers(0, 256, 300 + n)) for n in range(30)]
     with cw.Writer(tmp_path / "x.cordwood", goal="raw") as writer:
         for array in arrays:

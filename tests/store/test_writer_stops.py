@@ -227,7 +227,7 @@ def test_a_forked_process_has_no_part_in_it(
     writer.extend(SAMPLES[:290])
     assert writer._pipeline is not None
     writer._pipeline.wait()
-    shard = writer._pipeline._shard
+    shard = writer._pipeline._shards.open
     assert shard is not None  # a file is being written
     child = os.fork()
     if child == 0:

@@ -13,7 +13,7 @@ from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.feed.augment import Augmentation
 from cordwood.store import Dataset
 from cordwood.store.choice import numbers_of
-from cordwood.store.node import ARRAYS
+from cordwood.store.pictures import CHANNELS
 from cordwood.store.schema import Leaf, shown_names
 from cordwood.store.treatment import Treatment
 from cordwood.tensors.brief import brief
@@ -33,7 +33,7 @@ def treatments_of(
         raise UsageError(f"channels_last is {brief(channels_last)}, but is True or False")
     found = {}
     for leaf in leaves:
-        if leaf.frame < 0 or leaf.node.kind not in ARRAYS:
+        if leaf.frame < 0 or not dataset._assembler.holds_arrays(leaf):
             continue
         if leaf.name not in normal and leaf.name not in augmented and not channels_last:
             continue
@@ -57,6 +57,9 @@ def check_first(dataset: Dataset, treatments: Mapping[int, Treatment]) -> None:
         treatment = treatments.get(leaf.frame)
         if treatment is None or not treatment.named:
             continue
+        if leaf.number in dataset._assembler.pictures:
+            treatment.check(leaf.name, "uint8", (CHANNELS, 1, 1))
+            continue
         shape = None
         with suppress(FormatError, StorageError):
             (shape,) = reader.shapes(first, leaf)
@@ -70,7 +73,7 @@ def _named(
     """The items of an option, whose names are those of arrays that are read."""
     if given is None:
         return []
-    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and leaf.node.kind in ARRAYS]
+    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and dataset._assembler.holds_arrays(leaf)]
     if not isinstance(given, Mapping):
         raise UsageError(f"{option} is {brief(given)}, but is a dict by names of fields, of {shown_names(arrays)}")
     for name in given:

@@ -24,8 +24,8 @@ def common_schema(paths: Sequence[Path], found: Sequence[manifests.Manifest]) ->
     return there[0][1] if there else _EMPTY
 
 
-def check_classes(paths: Sequence[Path], found: Sequence[manifests.Manifest]) -> None:
-    """A label must not mean one thing in one store and another in the next."""
+def check_meanings(paths: Sequence[Path], found: Sequence[manifests.Manifest]) -> None:
+    """Labels, and bytes that are images, must not mean one thing in one store and another in the next."""
     there = [(path, one.fields) for path, one in zip(paths, found, strict=True) if one.schema is not None]
     for path, fields in there[1:]:
         for first, other in zip(there[0][1], fields, strict=True):
@@ -33,6 +33,12 @@ def check_classes(paths: Sequence[Path], found: Sequence[manifests.Manifest]) ->
                 raise UsageError(
                     f"field {first.name!r} has the classes {brief(first.classes)} in {there[0][0]}, but "
                     f"{brief(other.classes)} in {path}: their labels mean different things, and cannot be read as one"
+                )
+            if first.keep_encoded != other.keep_encoded:
+                images, plain = (there[0][0], path) if first.keep_encoded else (path, there[0][0])
+                raise UsageError(
+                    f"field {first.name!r} holds encoded images in {images}, but plain bytes in {plain}: they cannot "
+                    "be read as one"
                 )
 
 

@@ -10,6 +10,7 @@ fields that are missing in some of the samples (None stands for those).
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from cordwood.store.carriers import CARRIERS, known
 from cordwood.store.choice import Numbers
 from cordwood.store.layout import unpack_states
 from cordwood.store.node import ARRAYS
+from cordwood.store.pictures import decode_batches
 from cordwood.store.reader import PLAIN, Delivery, Fetched, Filled, Reader, Rows
 from cordwood.store.rebuild import Rebuilder, restore
 from cordwood.store.schema import ABSENT, NONE, PRESENT, Leaf
@@ -44,6 +46,14 @@ class Assembler:
         self.columns = [leaf for leaf in self.leaves if leaf.column >= 0]
         self._position = {leaf.number: at for part in (self.frames, self.columns) for at, leaf in enumerate(part)}
         self._places = len(reader.schema.places)
+        # Leaves whose bytes are images: they are decoded here, and are tensors from then on.
+        self.pictures = frozenset(
+            leaf.number for leaf in self.frames if leaf.node.kind == "bytes" and reader.fields[leaf.number].keep_encoded
+        )
+
+    def holds_arrays(self, leaf: Leaf) -> bool:
+        """Whether a leaf's values are arrays for whoever reads them."""
+        return leaf.node.kind in ARRAYS or leaf.number in self.pictures
 
     def sample(self, number: int) -> Any:
         """One sample, by its number in the store."""
@@ -52,6 +62,8 @@ class Assembler:
     def samples(self, numbers: Numbers, *, seeds: Seeds | None = None, delivery: Delivery = PLAIN) -> list[Any]:
         """Some samples, each with memory of its own."""
         found = self.reader.read(numbers, self.frames, self.columns, together=False, seeds=seeds, delivery=delivery)
+        if self.pictures and len(numbers):
+            (found,) = self._decoded(numbers, 0, [found], seeds, delivery)
         values = [self._values(numbers, leaf, found) for leaf in self.leaves]
         each = zip(*values, strict=True) if values else iter([()] * len(numbers))
         build = self.rebuilder.build
@@ -81,6 +93,8 @@ class Assembler:
         Fields named in `always` are in a batch even if none of its samples has them.
         """
         read = self.reader.read_batches(numbers, per, self.frames, self.columns, seeds=seeds, delivery=delivery)
+        if self.pictures:
+            read = self._decoded(numbers, per, read, seeds, delivery)
         return [
             self._batch(numbers[start : start + per], found, collate, always)
             for start, found in zip(range(0, len(numbers), per), read, strict=True)
@@ -109,6 +123,24 @@ class Assembler:
             raise FormatError(f"{self.reader.where(number)}: its row tells of what cannot be")
         return unpack_states(rows["states"], self._places)
 
+    def _decoded(
+        self, numbers: Numbers, per: int, read: Sequence[Fetched], seeds: Seeds | None, delivery: Delivery
+    ) -> list[Fetched]:
+        """What was read, with images in the place of the bytes that were kept of them."""
+        threads = delivery.threads or self.reader.default_threads()
+        made = [list(found.arrays) for found in read]
+        for at, leaf in enumerate(self.frames):
+            if leaf.number in self.pictures:
+                encoded: list[Any] = [data for found in read for data in found.arrays[at]]
+                where = partial(self._where, numbers, leaf)
+                decoded = decode_batches(leaf, encoded, per, seeds, delivery, threads, where)
+                for arrays, batch in zip(made, decoded, strict=True):
+                    arrays[at] = batch
+        return [found._replace(arrays=arrays) for found, arrays in zip(read, made, strict=True)]
+
+    def _where(self, numbers: Numbers, leaf: Leaf, position: int) -> str:
+        return self.reader.where(int(numbers[position]), leaf)
+
     # ---- one leaf of all samples -----------------------------------------------------------------------------------
 
     def _values(self, numbers: Numbers, leaf: Leaf, found: Fetched) -> Sequence[Any]:
@@ -117,7 +149,7 @@ class Assembler:
         if leaf.column >= 0:
             return _column_values(leaf, found.columns[at])
         arrays = found.arrays[at]
-        if leaf.node.kind == "tensor" and leaf.store_as is None:
+        if (leaf.node.kind == "tensor" and leaf.store_as is None) or leaf.number in self.pictures:
             return arrays  # type: ignore[return-value] # a list: they were not asked for together
         return [None if array is None else self._value(numbers, i, leaf, array) for i, array in enumerate(arrays)]
 
@@ -130,14 +162,13 @@ class Assembler:
             carrier = CARRIERS.get(array.dtype)
             return restore(leaf, array.numpy() if carrier is None else array.view(carrier).numpy(), self.types)
         except FormatError as error:
-            where = self.reader.where(int(numbers[position]), leaf)
-            raise FormatError(f"{where}: {error}", error.reason) from None
+            raise FormatError(f"{self._where(numbers, leaf, position)}: {error}", error.reason) from None
 
     def _collated(self, numbers: Numbers, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
         """A leaf of all samples for a batch: in one tensor, or in a list with None where a sample lacks it."""
         here = None if states is None or leaf.state < 0 else states[:, leaf.state] == PRESENT
         lacking = here is not None and not here.all()
-        if leaf.node.kind in ARRAYS:
+        if self.holds_arrays(leaf):
             arrays = self._tensors(leaf, found)
         elif leaf.column >= 0 and not lacking:
             return _column_batch(leaf, found.columns[self._position[leaf.number]])

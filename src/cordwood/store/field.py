@@ -22,6 +22,7 @@ class Field:
             "features": cw.Field(store_as="float16"),
             "label": cw.Field(classes=["cat", "dog"]),
             "annotations": cw.Field(varies=True),
+            "photo": cw.Field(keep_encoded=True),
         }
         with cw.Writer("train.cordwood", fields=fields) as w: ...
 
@@ -36,12 +37,16 @@ class Field:
     few samples only. Numbers and tensors in it are stored as plain bytes.
 
     ``classes`` are the names of the numbers that a field of integers holds, the first one that of 0.
+
+    ``keep_encoded`` takes the bytes of an image file (JPEG, PNG, WebP, BMP, GIF or TIFF) and stores them as they are;
+    whoever reads gets the image, decoded on threads: uint8, 3 x height x width, RGB, upright.
     """
 
     goal: str | None = None
     store_as: str | None = None
     varies: bool = False
     classes: Sequence[str] | None = None
+    keep_encoded: bool = False
 
     def __post_init__(self) -> None:
         if self.goal is not None and self.goal not in GOALS:
@@ -58,6 +63,25 @@ class Field:
         if self.varies and (self.store_as is not None or self.classes is not None):
             other = "classes" if self.store_as is None else "store_as"
             raise UsageError(f"a field that varies has no {other}: it may hold anything; leave one of the two out")
+        if not isinstance(self.keep_encoded, bool):
+            raise UsageError(f"keep_encoded={self.keep_encoded!r}, but is True or False")
+        if self.keep_encoded:
+            self._check_alone()
+
+    def _check_alone(self) -> None:
+        """Bytes that are kept as they came leave nothing else to ask for."""
+        others = {
+            "goal": self.goal not in (None, "raw"),
+            "store_as": self.store_as is not None,
+            "varies": self.varies,
+            "classes": self.classes is not None,
+        }
+        wrong = next((name for name, asked in others.items() if asked), None)
+        if wrong is not None:
+            raise UsageError(
+                f"keep_encoded=True stores an image's own bytes: {wrong}={getattr(self, wrong)!r} cannot be asked of "
+                "the same field; leave one of the two out"
+            )
 
 
 def can_store(dtype: str, store_as: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.store import manifest as manifests
-from cordwood.store import planfiles, shardindex
+from cordwood.store import shardindex
 from cordwood.store.lock import NAME as LOCK_NAME
 from cordwood.store.lock import WriterLock
 from cordwood.store.manifest import Manifest
@@ -102,8 +102,9 @@ def _make(path: Path) -> None:
 
 def _remove_parts(path: Path) -> None:
     """Files that were being written when a writer was killed. With the lock held they are nobody's."""
-    for folder in (path, path / planfiles.FOLDER):
-        for name in _names(folder) if folder.is_dir() else ():
+    inside = [path / name for name in _names(path)]
+    for folder in (path, *(each for each in inside if each.is_dir() and not each.is_symlink())):
+        for name in _names(folder):
             if _PART.fullmatch(name):
                 (folder / name).unlink(missing_ok=True)
 

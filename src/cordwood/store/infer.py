@@ -23,7 +23,7 @@ from cordwood.store.accepted import INT64, array_dtype, named_tuple, refusal, te
 from cordwood.store.anything import check_key
 from cordwood.store.field import Field
 from cordwood.store.node import ARRAYS, CONTAINERS, DEEPEST, DICTS, Node, is_key, scalar
-from cordwood.store.schema import ROOT_NAME, Schema, shown_names
+from cordwood.store.schema import ROOT_NAME, Schema, described_node, shown_names
 
 _ANY: Final = Node("any")
 _NONE: Final = Node("none")
@@ -178,6 +178,11 @@ def _check_fields(schema: Schema, fields: Mapping[str, Field]) -> None:
             found = f"it is made of {shown_names(below)}" if below else f"samples have {shown_names(schema.names)}"
             raise UsageError(f"fields names {name!r}, which is no field of the samples: {found}")
         node = schema.leaf(name).node
+        if field.keep_encoded and node.kind != "bytes":
+            raise UsageError(
+                f"field {name!r} has keep_encoded=True, so it takes the bytes of an image file, but samples have "
+                f"{described_node(node)} there"
+            )
         if field.store_as is not None and node.kind == "scalar":
             raise UsageError(f"field {name!r} is a single number: store_as is for arrays; round it before it is stored")
         if field.classes is not None and DTYPES.get(node.dtype, DTYPES["bool"]).kind != "integer":

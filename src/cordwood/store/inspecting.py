@@ -93,7 +93,7 @@ def _row(leaf: Leaf, entry: FieldEntry, store: Path, trouble: Trouble) -> FieldR
     node = leaf.node
     return FieldRow(
         name=leaf.name,
-        kind=node.type if node.kind == "scalar" else node.kind,
+        kind="encoded image" if entry.keep_encoded else node.type if node.kind == "scalar" else node.kind,
         dtype=node.dtype or "uint8",
         column=leaf.column >= 0,
         stored_as=leaf.store_as,

@@ -32,6 +32,7 @@ class Look:
         self._seen: Node | None = None  # the structure of the last sample
         self._alone: Preparer | None = None  # for samples of that structure
         self._classes = {name: len(field.classes) for name, field in fields.items() if field.classes is not None}
+        self._pictures = frozenset(name for name, field in fields.items() if field.keep_encoded)
         self._varying = {name: field for name, field in fields.items() if field.varies}
 
     def full_with(self, samples: int, nbytes: int) -> bool:
@@ -42,19 +43,20 @@ class Look:
         """The bytes of a sample's arrays; UsageError if something in it cannot be stored, whatever comes after it."""
         seen = observe(sample, frozenset(self._varying))
         if self._alone is None or seen != self._seen:
-            self._alone, self._seen = Preparer(self._schema_of(sample), self._classes), seen
+            self._alone, self._seen = Preparer(self._schema_of(sample), self._classes, self._pictures), seen
         prepared = self._alone.prepare(sample)
         return sum(array.nbytes for array in prepared.arrays if array is not None)
 
     def _schema_of(self, sample: Any) -> Schema:
         alone = infer([sample], self._varying)
         # Fields that this sample lacks may come with another one, so only those that are there are asked for.
-        rounded = {
+        asked = {
             leaf.name: self._fields[leaf.name]
-            for leaf in alone.frames
-            if leaf.node.kind in ARRAYS and leaf.name in self._fields and self._fields[leaf.name].store_as
+            for leaf in alone.leaves
+            if leaf.name in self._pictures
+            or (leaf.node.kind in ARRAYS and leaf.name in self._fields and self._fields[leaf.name].store_as)
         }
-        return infer([sample], {**self._varying, **rounded}) if rounded else alone
+        return infer([sample], {**self._varying, **asked}) if asked else alone
 
     def take(self, sample: Any, nbytes: int) -> None:
         """Keep a copy of a sample that was found good."""
@@ -64,7 +66,7 @@ class Look:
     def prepare(self, more: list[Any]) -> "tuple[Preparer, list[Prepared]]":
         """The schema of what was kept and of more samples that complete it, and all of these in its terms."""
         samples = [*self.samples, *more]
-        preparer = Preparer(infer(samples, self._fields), self._classes)
+        preparer = Preparer(infer(samples, self._fields), self._classes, self._pictures)
         return preparer, [preparer.prepare(sample) for sample in samples]
 
 

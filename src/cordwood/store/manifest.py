@@ -44,16 +44,18 @@ class FieldEntry:
     plan: str | None = None
     store_as: str | None = None
     classes: tuple[str, ...] | None = None
+    keep_encoded: bool = False  # the bytes are an image, which is decoded when it is read
 
     def to_json(self) -> dict[str, Any]:
         """As in the file."""
-        return {
+        told = {
             "name": self.name,
             "goal": self.goal,
             "plan": self.plan,
             "store_as": self.store_as,
             "classes": None if self.classes is None else list(self.classes),
         }
+        return {**told, "keep_encoded": True} if self.keep_encoded else told
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,9 @@ def _manifest(body: dict[str, Any]) -> Manifest:
         raise FormatError(
             f"the fields are {brief([field.name for field in fields])}, but the schema's are {brief(names)}"
         )
+    for leaf, field in zip(() if schema is None else schema.leaves, fields, strict=True):
+        if field.keep_encoded and leaf.node.kind != "bytes":
+            raise FormatError(f"field {brief(field.name)} is said to hold encoded images, but holds {leaf.node.kind}")
     return Manifest(schema, fields, goal, shard_bytes)
 
 
@@ -206,7 +211,7 @@ def _field(entry: object) -> FieldEntry:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise FormatError(f"a field without a name: {brief(entry)}")
     name, goal, plan = entry["name"], entry.get("goal"), entry.get("plan")
-    store_as, classes = entry.get("store_as"), entry.get("classes")
+    store_as, classes, kept = entry.get("store_as"), entry.get("classes"), entry.get("keep_encoded")
     if goal not in GOALS:
         raise FormatError(f"field {brief(name)}: the goal is {brief(goal)}, but can be {', '.join(GOALS)}")
     if plan is not None and not is_plan_name(plan):
@@ -215,4 +220,6 @@ def _field(entry: object) -> FieldEntry:
         raise FormatError(f"field {brief(name)}: store_as is {brief(store_as)}, but is a dtype")
     if classes is not None and (not isinstance(classes, list) or not all(isinstance(one, str) for one in classes)):
         raise FormatError(f"field {brief(name)}: the classes are {brief(classes)}, but are names")
-    return FieldEntry(name, goal, plan, store_as, None if classes is None else tuple(classes))
+    if kept is not None and type(kept) is not bool:
+        raise FormatError(f"field {brief(name)}: keep_encoded is {brief(kept)}, but is true or false")
+    return FieldEntry(name, goal, plan, store_as, None if classes is None else tuple(classes), kept is True)

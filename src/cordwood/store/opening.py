@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cordwood.errors import UsageError
+from cordwood.store.beside import set_aside
 from cordwood.store.choice import positions
 from cordwood.store.dataset import Dataset
 from cordwood.store.manifest import NAME
@@ -38,8 +39,13 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
 def _check_there(path: Path) -> None:
     if (path / NAME).exists():
         return
+    if set_aside(path).exists() and not path.exists():
+        raise UsageError(
+            f"{path} was being brought up to date when a process was killed: run the same `cordwood pack --update` "
+            "again"
+        )
     if not path.exists():
-        raise UsageError(f"{path} does not exist: write a store with cw.Writer({str(path)!r})")
+        raise UsageError(f"{path} does not exist: make a store with cw.pack or cw.Writer({str(path)!r})")
     if path.is_file():
         raise UsageError(f"{path} is a file, but a store is a folder: tensor files are opened with cw.load or cw.peek")
     if any(path.glob("shard-*.cws")):

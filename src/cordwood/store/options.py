@@ -67,6 +67,8 @@ def check_same(options: Options, manifest: Manifest, schema: Schema, where: Path
             asked.append((of.format("store_as"), field.store_as, entry.store_as))
         if field.classes is not None:
             asked.append((of.format("classes"), tuple(field.classes), entry.classes))
+        if field.keep_encoded:
+            asked.append((of.format("keep_encoded"), True, entry.keep_encoded))
         if field.varies:
             asked.append((of.format("varies"), True, schema.leaf(name).node.kind == "any"))
     for what, given, recorded in asked:

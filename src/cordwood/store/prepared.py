@@ -1,12 +1,13 @@
 """A sample in the terms of its schema, ready to be copied to the encoder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cordwood.codecs.dtypes import Array
-from cordwood.errors import UsageError
+from cordwood.errors import FormatError, UsageError
+from cordwood.images import probe
 from cordwood.store.flatten import Flat, Flattener
 from cordwood.store.layout import Layout
 from cordwood.store.rounding import store_as
@@ -25,12 +26,15 @@ class Prepared(NamedTuple):
 class Preparer:
     """Makes samples fit a schema, or says why they do not."""
 
-    def __init__(self, schema: Schema, classes: Mapping[str, int] | None = None) -> None:
-        """`classes` tells for fields of labels how many there are."""
+    def __init__(
+        self, schema: Schema, classes: Mapping[str, int] | None = None, pictures: Collection[str] = ()
+    ) -> None:
+        """`classes` tells for fields of labels how many there are; `pictures` are the fields of encoded images."""
         self.schema = schema
         self._flatten = Flattener(schema)
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
         self._labels = [(leaf, classes[leaf.name]) for leaf in schema.leaves if classes and leaf.name in classes]
+        self._pictures = [leaf for leaf in schema.frames if leaf.name in pictures]
         self._layout = Layout(schema)
 
     def prepare(self, sample: Any) -> Prepared:
@@ -38,6 +42,8 @@ class Preparer:
         flat = self._flatten(sample)
         for leaf, count in self._labels:
             self._check_label(leaf, count, flat)
+        for leaf in self._pictures:
+            _check_picture(leaf, flat)
         if not self._lossy:
             return Prepared(flat.arrays, flat.columns, flat.states, ())
         arrays = list(flat.arrays)
@@ -62,3 +68,13 @@ class Preparer:
                 f"field {leaf.name!r}: the label {wrong[0]} came, but there are {count} classes, 0 to {count - 1}; a "
                 "sample without a label holds None, or lacks the field"
             )
+
+
+def _check_picture(leaf: Leaf, flat: Flat) -> None:
+    """What is no image now would be found out when it is read, when nobody can help it."""
+    array = flat.arrays[leaf.frame]
+    try:
+        if array is not None:
+            probe(array.tobytes())
+    except FormatError as error:
+        raise UsageError(f"field {leaf.name!r} keeps encoded images, but what came is none: {error}") from None

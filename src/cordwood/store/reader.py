@@ -170,7 +170,7 @@ class Reader(Shards):
         self, numbers: Numbers, memory: Any, columns: Any, wanted: Any, delivery: Delivery
     ) -> tuple[bool, list[tuple[int, Any]]]:
         """One native read, with the shards and plans that it turns out to need: whether all is there, and faults."""
-        threads = delivery.threads or self._threads()
+        threads = delivery.threads or self.default_threads()
         while True:
             plans = self._plans.handle
             answer = _native.store_read(
@@ -205,7 +205,8 @@ class Reader(Shards):
             self._plans.explain(*self._plan_places(number), where)
         return fault_error(where, fault)
 
-    def _threads(self) -> int:
+    def default_threads(self) -> int:
+        """How many threads decode, if nobody says."""
         if self.threads is not None:
             return self.threads
         # A DataLoader's workers share the cores already.
@@ -299,7 +300,9 @@ class Reader(Shards):
         numbers = np.ascontiguousarray(numbers, np.int64)
         while True:
             plans = self._plans.handle
-            answer: Any = _native.store_shapes(self._handle, numbers, leaf.frame, plans, threads or self._threads())
+            answer: Any = _native.store_shapes(
+                self._handle, numbers, leaf.frame, plans, threads or self.default_threads()
+            )
             if isinstance(answer, list):
                 break
             if answer[0] == "attach":

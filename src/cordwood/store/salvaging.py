@@ -6,36 +6,27 @@ that was asked for is complete.
 """
 
 import os
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.native import _native
+from cordwood.errors import FormatError, UsageError
 from cordwood.store import manifest as manifests
 from cordwood.store import planfiles, shardindex
-from cordwood.store.encoding import Encoded
-from cordwood.store.folder import sync_parent
+from cordwood.store.beside import beside, copy_file
 from cordwood.store.layout import Layout
 from cordwood.store.manifest import Manifest
 from cordwood.store.options import checked_threads
 from cordwood.store.regular import opened
-from cordwood.store.rowsearch import read_at
 from cordwood.store.shardcheck import ShardFindings
+from cordwood.store.shardcopy import copied, pieces
 from cordwood.store.shardfile import ShardEnds, read_ends, shard_name
 from cordwood.store.shardwrite import OpenShard
 from cordwood.store.survey import Survey, take_survey
 from cordwood.store.verifying import Progress, Verification, look_through, runs_text
 from cordwood.tensors.replace import replacing
-
-_AT_ONCE = 16 << 20  # bytes
 
 
 @dataclass
@@ -102,36 +93,13 @@ def salvage(
     if manifest is None or manifest.schema is None:
         lost = "; ".join(str(damage) for damage in survey.damages.found) or "there are no samples in it"
         raise FormatError(f"{survey.path}: nothing can be saved: {lost}")
-    with _beside(target) as folder:
+    with beside(target) as folder:
         rescue = _Rescue(survey, manifest, Layout(manifest.schema), folder)
         verification = look_through(survey, progress=progress, threads=threads, each=rescue.take)
         if not rescue.kept and survey.samples:
             raise FormatError(f"{survey.path}: nothing can be saved: no sample is good")
         rescue.note_unknown_errors()
     return Salvaged(str(survey.path), str(target), rescue.kept, verification, rescue.notes)
-
-
-@contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A folder that gets the name it should have when the block is left without an exception."""
-    folder = target.parent / f".{target.name}.cordwood-{os.getpid()}-{secrets.token_hex(6)}.part"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise StorageError(error.errno, f"{error.strerror or error}: nothing was written", str(target)) from error
-    try:
-        yield folder
-        if target.exists():
-            raise UsageError(f"{target} has come into being meanwhile; nothing was written")
-        try:
-            folder.rename(target)
-        except OSError as error:
-            raise StorageError(error.errno, f"{error.strerror or error}: nothing was written", str(target)) from error
-    except BaseException:
-        with suppress(OSError):  # what went wrong is said by the exception
-            shutil.rmtree(folder)
-        raise
-    sync_parent(target)
 
 
 class _Rescue:
@@ -177,9 +145,7 @@ class _Rescue:
 
     def _copy(self, found: ShardFindings) -> ShardEnds:
         path = self._folder / shard_name(self._shards)
-        with opened(found.path, "the shard") as fd, replacing(path, durable=True) as file:
-            while data := os.pread(fd, _AT_ONCE, file.tell()):
-                file.write(data)
+        copy_file(found.path, path, "the shard")
         return read_ends(path)
 
     def _rewrite(self, found: ShardFindings) -> ShardEnds:
@@ -188,8 +154,8 @@ class _Rescue:
         try:
             errors = self._errors(found)
             with opened(found.path, "the shard") as fd:
-                for rows in _pieces(found):
-                    shard.add(_samples(fd, found.rows[rows], errors))
+                for rows in pieces(found.rows, found.good):
+                    shard.add(copied(fd, rows, errors))
             return shard.finish()
         except BaseException as error:
             shard.drop(error)
@@ -208,28 +174,3 @@ class _Rescue:
         """Say so if the worst error of a field is not known any more."""
         if self._guessed:
             self.notes.append("the worst error of lossy fields is not known for all samples: a footer was lost")
-
-
-def _pieces(found: ShardFindings) -> Iterator[npt.NDArray[np.intp]]:
-    """The good rows, some at a time."""
-    rows = np.flatnonzero(found.good)
-    sizes = (found.rows["offsets"][rows, -1] - found.rows["offsets"][rows, 0]).astype(np.int64)
-    parts = np.cumsum(sizes) // _AT_ONCE
-    yield from np.split(rows, np.flatnonzero(np.diff(parts)) + 1)
-
-
-def _samples(fd: int, rows: npt.NDArray[np.void], errors: tuple[float, ...]) -> Encoded:
-    """Samples as a shard takes them, their frames as they are."""
-    frames: list[bytes] = []
-    shapes: list[tuple[int, ...] | None] = []
-    offsets = rows["offsets"].astype(np.int64)
-    sizes = np.diff(offsets, axis=1)
-    for places, of_frames in zip(offsets.tolist(), sizes.tolist(), strict=True):
-        memory = bytes(read_at(fd, places[-1] - places[0], places[0]))
-        for place, size in zip(places, of_frames, strict=False):
-            frame = memory[place - places[0] : place - places[0] + size]
-            header: Any = _native.parse(frame) if size else None
-            shapes.append(header["shape"] if header is not None else None)
-            frames.append(frame)
-    columns, states = ([row.tobytes() for row in rows[part]] for part in ("columns", "states"))
-    return Encoded(frames, sizes, shapes, columns, states, [errors] * len(rows))

@@ -29,16 +29,17 @@ def settle(store: Path, options: Options, schema: Schema, samples: Sequence[Prep
     entries: list[FieldEntry] = []
     for leaf in schema.leaves:
         field = options.fields.get(leaf.name, Field())
+        wanted = "raw" if field.keep_encoded else field.goal or goal
         name = None
         if leaf.stored is not None:
             arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
             if arrays:
-                plans.append(codecs.plan(arrays, field.goal or goal, dtype=leaf.stored, own=True))
+                plans.append(codecs.plan(arrays, wanted, dtype=leaf.stored, own=True))
                 name = planfiles.write(store, plans[-1])
             else:
-                plans.append(fallback(DTYPES[leaf.stored], field.goal or goal))
+                plans.append(fallback(DTYPES[leaf.stored], wanted))
         classes = None if field.classes is None else tuple(field.classes)
-        entries.append(FieldEntry(leaf.name, field.goal or goal, name, leaf.store_as, classes))
+        entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
     manifest = Manifest(schema, tuple(entries), goal, options.shard_bytes or manifests.DEFAULT_SHARD_BYTES)
     manifests.write(store, manifest)
     planfiles.remove_others(store, set(manifest.plan_names))

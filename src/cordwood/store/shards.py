@@ -21,7 +21,7 @@ from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
 from cordwood.store import manifest as manifests
 from cordwood.store import shardindex
-from cordwood.store.alike import check_classes, common_schema, length_of, records_of
+from cordwood.store.alike import check_meanings, common_schema, length_of, records_of
 from cordwood.store.layout import Layout, pack_states
 from cordwood.store.loadedplans import LoadedPlans
 from cordwood.store.regular import opened
@@ -53,7 +53,7 @@ class Shards:
         self.threads = threads
         self.manifests = tuple(manifests.read(path) for path in self.paths)
         self.schema = common_schema(self.paths, self.manifests)
-        check_classes(self.paths, self.manifests)
+        check_meanings(self.paths, self.manifests)
         self.layout = Layout(self.schema)
         self.records = tuple(records_of(path, one.schema) for path, one in zip(self.paths, self.manifests, strict=True))
         self.lengths = tuple(

@@ -4,24 +4,27 @@
     shard.add(encoded)
     ends = shard.finish()             # on the disk, and in its place
 
-Until `finish` the bytes are in a file aside, which nobody takes for a shard.
+Until `finish` the bytes are in a file aside, which nobody takes for a shard. It is removed when the shard is dropped,
+unless it was given a name: then another process can go on with it, if it is told the rows.
 """
 
 import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cordwood.errors import FormatError
 from cordwood.native import _native
 from cordwood.store.encoding import Encoded, tags
 from cordwood.store.layout import Layout
+from cordwood.store.regular import opened
 from cordwood.store.shardfile import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
 from cordwood.store.statistics import ShardStatistics
-from cordwood.tensors.replace import replacing
+from cordwood.tensors.replace import GatheringFile, replacing, staying
 
 MOST_SAMPLES = 1 << 20  # of a shard
 _LARGE = 1 << 18  # bytes of a frame that is worth a system call
@@ -31,11 +34,25 @@ class _Dropped(Exception):  # noqa: N818 - tells the file that it shall not take
     pass
 
 
+class Aside(NamedTuple):
+    """A file for a shard that is not finished, which stays: its name, and what another process left in it."""
+
+    path: Path
+    rows: bytes = b""
+    statistics: Any = None
+
+
 class OpenShard:
     """A shard that takes samples."""
 
     def __init__(
-        self, store: str | os.PathLike[str], number: int, layout: Layout, footer: dict[str, Any], shard_bytes: int
+        self,
+        store: str | os.PathLike[str],
+        number: int,
+        layout: Layout,
+        footer: dict[str, Any],
+        shard_bytes: int,
+        aside: Aside | None = None,
     ) -> None:
         self.path = Path(store) / shard_name(number)
         self.number = number
@@ -46,10 +63,37 @@ class OpenShard:
         self._statistics = ShardStatistics(layout.schema)
         self._rows = bytearray()
         self._position = HEADER_SIZE
-        self._open = ExitStack()
-        self._file = self._open.enter_context(replacing(self.path, durable=True))
         self._header = pack_header(layout.schema.hash)
+        self._open = ExitStack()
+        if aside is not None and aside.rows:
+            self._file = self._go_on(aside)
+            return
+        opening = replacing(self.path, durable=True) if aside is None else staying(self.path, aside.path)
+        self._file = self._open.enter_context(opening)
         self._file.write(self._header)
+
+    def _go_on(self, aside: Aside) -> GatheringFile:
+        """Take the samples that are in the file already; their frames have checksums that every reader verifies."""
+        rows = self._layout.rows(aside.rows)
+        offsets = rows["offsets"]
+        end = int(offsets[-1, -1])
+        following = offsets[0, 0] == HEADER_SIZE and (offsets[1:, 0] == offsets[:-1, -1]).all()
+        if not (following and self._layout.intact(rows, 0).all() and self._layout.sound(rows, end).all()):
+            raise FormatError(f"{aside.path}: the rows of this unfinished shard are damaged")
+        with opened(aside.path, "an unfinished shard") as fd:
+            if os.fstat(fd).st_size < end or os.pread(fd, HEADER_SIZE, 0) != self._header:
+                raise FormatError(f"{aside.path}: this unfinished shard is not the one that its rows speak of")
+        self._statistics.restore(aside.statistics)
+        self._rows += aside.rows
+        self._position = end
+        self.count = len(rows)
+        return self._open.enter_context(staying(self.path, aside.path, end))
+
+    def sync(self, rows_from: int) -> tuple[bytes, list[dict[str, Any]]]:
+        """Wait until all samples are in the file on the disk; the rows from that number on, and the statistics."""
+        self._file.sync()
+        row_size = self._layout.row_size
+        return bytes(self._rows[rows_from * row_size : self.count * row_size]), self._statistics.to_json()
 
     @property
     def full(self) -> bool:
@@ -105,6 +149,6 @@ class OpenShard:
         return ends
 
     def drop(self, reason: BaseException | None = None) -> None:
-        """Remove what was written; nothing happens if it was finished or dropped before."""
+        """Remove what was written, unless it stays aside; nothing happens if it was finished or dropped before."""
         error = reason or _Dropped()
         self._open.__exit__(type(error), error, error.__traceback__)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.codecs.dtypes import DTYPES
+from cordwood.errors import FormatError
 from cordwood.store.encoding import Encoded
 from cordwood.store.layout import unpack_states
 from cordwood.store.schema import ABSENT, NONE, PRESENT, Leaf, Schema
@@ -66,6 +67,15 @@ class FieldStatistics:
             "worst_error": self.worst_error,
         }
 
+    def restore(self, found: dict[str, Any]) -> None:
+        """Go on with what `to_json` told of this field."""
+        self.raw_bytes, self.stored_bytes = int(found["raw_bytes"]), int(found["stored_bytes"])
+        self.states = {PRESENT: int(found["present"]), ABSENT: int(found["absent"]), NONE: int(found["none"])}
+        self.worst_error = None if found["worst_error"] is None else float(found["worst_error"])
+        self._ranks = set() if found["ranks"] is None else {int(rank) for rank in found["ranks"]}
+        if found["shapes"] is not None:
+            self._least, self._most = ([int(side) for side in found["shapes"][end]] for end in ("min", "max"))
+
 
 class ShardStatistics:
     """All fields of one shard."""
@@ -101,3 +111,13 @@ class ShardStatistics:
     def to_json(self) -> list[dict[str, Any]]:
         """As in the footer."""
         return [field.to_json() for field in self.fields]
+
+    def restore(self, found: Any) -> None:
+        """Go on with what `to_json` told of the first samples of a shard; FormatError if it cannot have."""
+        try:
+            if [entry["name"] for entry in found] != [field.leaf.name for field in self.fields]:
+                raise ValueError("they are of other fields")
+            for field, entry in zip(self.fields, found, strict=True):
+                field.restore(entry)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(f"the statistics of an unfinished shard are not what they should be: {error}") from None

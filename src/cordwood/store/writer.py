@@ -94,7 +94,8 @@ class Writer:
             check_same(self._options, found, schema, self.path)
             plans = load_plans(self.path, found, schema)
             classes = {field.name: len(field.classes) for field in found.fields if field.classes is not None}
-            self._preparer = Preparer(schema, classes)
+            pictures = [field.name for field in found.fields if field.keep_encoded]
+            self._preparer = Preparer(schema, classes, pictures)
             self._chunk = Chunk(len(plans))
             self._pipeline = Pipeline(self.path, found, schema, plans, folder.committed, folder.shards)
             return

@@ -74,6 +74,14 @@ class GatheringFile:
             gathered, self._gathered = self._gathered, bytearray()
             self._write(memoryview(gathered))
 
+    def sync(self) -> None:
+        """Wait until everything that was written is on the disk."""
+        self.flush()
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._failure(error) from error
+
     def _write(self, view: memoryview) -> None:
         done = 0
         try:
@@ -81,6 +89,44 @@ class GatheringFile:
                 done += os.write(self._fd, view[done : done + _AT_ONCE])
         except OSError as error:
             raise self._failure(error) from error
+
+
+@contextmanager
+def staying(path: Path, aside: Path, size: int = 0) -> Iterator[GatheringFile]:
+    """As a durable `replacing`, but the file aside has a name of its own, and stays if the block is left otherwise.
+
+    ::
+
+        with staying(Path("model.pt"), Path(".model.pt.open")) as file:
+            file.write(header)
+            file.sync()         # whatever happens now, so much is in .model.pt.open
+
+    Another process goes on where this one stopped: the first `size` bytes that are in the file stay there, and what is
+    written goes behind them.
+    """
+    shown = str(path)
+
+    def failure(error: OSError) -> StorageError:
+        reason = f"{error.strerror or error}; what was written stays in {aside.name}"
+        return StorageError(error.errno or errno.EIO, reason, shown)
+
+    try:
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise failure(error) from error
+    try:
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+        file = GatheringFile(fd, failure, str(aside))
+        yield file
+        file.sync()
+    finally:
+        os.close(fd)
+    try:
+        aside.replace(path)
+    except OSError as error:
+        raise failure(error) from error
+    _sync_folder(shown, path.parent)
 
 
 @contextmanager
