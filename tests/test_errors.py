@@ -16,6 +16,7 @@ from cordwood.errors import (
     DoctorError,
     FeedError,
     FormatError,
+    PackError,
     StorageError,
     UsageError,
 )
@@ -26,6 +27,7 @@ BASES: dict[type[CordwoodError], type[Exception]] = {
     FormatError: ValueError,
     StorageError: OSError,
     FeedError: CordwoodError,
+    PackError: CordwoodError,
     DoctorError: CordwoodError,
 }
 TRIPS: dict[str, Callable[[CordwoodError], CordwoodError]] = {

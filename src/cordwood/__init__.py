@@ -8,8 +8,7 @@
     print(cw.inspect("checkpoint.pt"))  # what is in it, what is shared, what is waste
     cw.trim("checkpoint.pt", "small.pt")
 
-    with cw.Writer("train.cordwood") as writer:
-        writer.append({"image": image, "label": 3})
+    cw.pack("photos/", "train.cordwood", transform=prepare)     # once, in parallel; killed and resumed at will
     ds = cw.open("train.cordwood")      # a torch dataset: len(ds), ds[3], ds[[5, 1, 9]]
 
     for batch in cw.Loader(ds, batch_size=256, shuffle=True): ...
@@ -29,12 +28,17 @@ if TYPE_CHECKING:
     from cordwood.errors import DoctorError as DoctorError
     from cordwood.errors import FeedError as FeedError
     from cordwood.errors import FormatError as FormatError
+    from cordwood.errors import PackError as PackError
     from cordwood.errors import StorageError as StorageError
     from cordwood.errors import UsageError as UsageError
     from cordwood.feed import Loader as Loader
     from cordwood.feed import Padded as Padded
     from cordwood.feed import augment as augment
     from cordwood.feed import prefetch as prefetch
+    from cordwood.packing import Packed as Packed
+    from cordwood.packing import export as export
+    from cordwood.packing import merge as merge
+    from cordwood.packing import pack as pack
     from cordwood.store import Dataset as Dataset
     from cordwood.store import Field as Field
     from cordwood.store import Writer as Writer
@@ -63,6 +67,8 @@ _HOME = {
     "FormatError": "errors",
     "Inspection": "tensors",
     "Loader": "feed",
+    "PackError": "errors",
+    "Packed": "packing",
     "Padded": "feed",
     "Peek": "tensors",
     "StorageError": "errors",
@@ -72,9 +78,12 @@ _HOME = {
     "codecs": "codecs",
     "concat": "store",
     "errors": "errors",
+    "export": "packing",
     "inspect": "store",
     "load": "tensors",
+    "merge": "packing",
     "open": "store",
+    "pack": "packing",
     "peek": "tensors",
     "pickle_module": "tensors",
     "prefetch": "feed",
@@ -93,6 +102,8 @@ __all__ = [
     "FormatError",
     "Inspection",
     "Loader",
+    "PackError",
+    "Packed",
     "Padded",
     "Peek",
     "StorageError",
@@ -103,9 +114,12 @@ __all__ = [
     "codecs",
     "concat",
     "errors",
+    "export",
     "inspect",
     "load",
+    "merge",
     "open",
+    "pack",
     "peek",
     "pickle_module",
     "prefetch",

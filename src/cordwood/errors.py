@@ -5,6 +5,7 @@
     ├── FormatError   (ValueError)  bytes from outside that are not what they should be; carries a numbered reason
     ├── StorageError  (OSError)     the disk or the file system said no
     ├── FeedError                   a batch could not be made or delivered
+    ├── PackError                   an input could not be preprocessed
     └── DoctorError                 a measurement could not be taken
 
 A message says what was found, what was expected, where, and what to do next. All of them survive pickling and copying,
@@ -83,6 +84,10 @@ class StorageError(CordwoodError, OSError):
 
 class FeedError(CordwoodError):
     """A batch could not be made or delivered."""
+
+
+class PackError(CordwoodError):
+    """An input could not be preprocessed, or the processes that do it die; what was packed before it is kept."""
 
 
 class DoctorError(CordwoodError):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, demo, inspect, trim, verify
+from cordwood.cli import bench, demo, export, inspect, merge, pack, trim, verify
 from cordwood.errors import CordwoodError, UsageError
 
 WRONG_USE = 2
@@ -31,7 +31,16 @@ class Verb(Protocol):
         """Do the work and return the exit code."""
 
 
-VERBS: dict[str, Verb] = {"bench": bench, "demo": demo, "inspect": inspect, "trim": trim, "verify": verify}
+VERBS: dict[str, Verb] = {
+    "bench": bench,
+    "demo": demo,
+    "export": export,
+    "inspect": inspect,
+    "merge": merge,
+    "pack": pack,
+    "trim": trim,
+    "verify": verify,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,12 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CordwoodError as error:
-        print(f"cordwood: {error}", file=sys.stderr)
+        _tell(str(error), error)
         return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
     except BrokenPipeError:
         # Who read our output has seen enough. Python would complain once more when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        print("cordwood: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        _tell("interrupted", error)
         return INTERRUPTED
+
+
+def _tell(what: str, error: BaseException) -> None:
+    """What went wrong, and what the library has noted beside it."""
+    print("\n".join([f"cordwood: {what}", *getattr(error, "__notes__", ())]), file=sys.stderr)

@@ -1,0 +1,233 @@
+"""A dry run: what packing would cost, how large the store would be, and whether it is worth it.
+
+    print(estimate(source, transform, Path("train.cordwood"), limit=200, workers=8))
+
+Some inputs, spread over the source, are read, transformed, packed into a store that is thrown away, and read back, on
+one thread. Everything that is said of the whole is what these took, times their number.
+"""
+
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cordwood.codecs.machine import default_threads
+from cordwood.errors import PackError, UsageError
+from cordwood.packing.beginning import settled_before
+from cordwood.packing.estimation import Estimate
+from cordwood.packing.onethread import one_thread
+from cordwood.packing.summary import torch_save_bytes
+from cordwood.packing.transforms import Transform
+from cordwood.packing.work import SampleEncoder, seed_of
+from cordwood.sources import Input, Source
+from cordwood.store.field import Field
+from cordwood.store.inspecting import inspect_store
+from cordwood.store.look import snapshot
+from cordwood.store.opening import open as open_store
+from cordwood.store.writer import Writer
+from cordwood.tensors.seeding import seed_generators
+
+READ_BATCH = 64
+_PASSES = 3  # of reading back and of encoding, of which the middle one counts
+_MOST_KEPT = 256  # samples that are encoded once more, to see how long that takes by itself
+_MOST_KEPT_BYTES = 64 << 20
+_MOST_TOLD = 3  # failures
+Clock = Callable[[], float]
+
+
+class _Tries:
+    """Reads and transforms units of inputs, and counts what comes of them."""
+
+    def __init__(self, reader: Callable[[Any], Any], transform: Transform, seed: int, clock: Clock) -> None:
+        self._reader, self._transform, self._seed, self._clock = reader, transform, seed, clock
+        self.inputs = self.samples = self.dropped = self.failed = 0
+        self.failures: list[str] = []
+        self.first_error: BaseException | None = None
+        self._times: list[tuple[float, int]] = []  # seconds and samples of every unit
+
+    def do(self, first: int, unit: list[Input]) -> list[Any]:
+        """The samples of a unit."""
+        seed = seed_of(self._seed, first)
+        seed_generators(seed)
+        start = self._clock()
+        made: list[list[Any]] = []
+        try:
+            given = [self._reader(one.handle) for one in unit]
+            batched = self._transform.batched
+            made = self._transform.apply_batch(given, seed) if batched else [self._transform.apply(given[0], seed)]
+        except Exception as error:  # whatever readers and transforms of others raise
+            self._fail(first, unit, error)
+        samples = [sample for of_input in made for sample in of_input]
+        self._times.append((self._clock() - start, len(samples)))
+        self.inputs += len(unit)
+        self.samples += len(samples)
+        self.dropped += max(0, len(made) - len(samples))
+        return samples
+
+    def _fail(self, first: int, unit: list[Input], error: Exception) -> None:
+        self.failed += len(unit)
+        self.first_error = self.first_error or error
+        if len(self.failures) < _MOST_TOLD:
+            name = f" ({unit[0].name})" if unit[0].name else ""
+            self.failures.append(f"input {first}{name}: {type(error).__name__}: {error}")
+
+    @property
+    def seconds_a_sample(self) -> float:
+        """Without the first unit, which also imports modules and loads models, unless it is the only one."""
+        for times in (self._times[1:], self._times):
+            samples = sum(count for _, count in times)
+            if samples:
+                return sum(seconds for seconds, _ in times) / samples
+        return 0.0
+
+    def nothing(self) -> Exception:
+        """Why there are no samples."""
+        if self.first_error is not None:
+            error = PackError(f"none of {self.inputs} inputs that were tried could be preprocessed: {self.failures[0]}")
+            error.__cause__ = self.first_error
+            return error
+        if self.inputs:
+            return UsageError(f"the transform returned nothing for all of {self.inputs} inputs that were tried")
+        return UsageError("the source has no inputs")
+
+
+def estimate(
+    source: Source,
+    transform: Transform,
+    dest: Path,
+    *,
+    limit: int,
+    workers: int,
+    batch: int = 1,
+    seed: int = 0,
+    goal: str | None = None,
+    fields: Mapping[str, Field] | None = None,
+    shard_bytes: int | None = None,
+    span: tuple[int, int | None] = (0, None),
+    clock: Clock = time.perf_counter,
+) -> Estimate:
+    """Try about `limit` inputs of the `span` that is to be packed; `batch` of them form a unit.
+
+    PackError if all of them fail, UsageError if the transform drops them all.
+    """
+    if type(limit) is not int or limit < 1:
+        raise UsageError(f"limit is {limit!r}, but is the number of inputs to try: 200 will do")
+    begin, end = span
+    if end is None:
+        end = source.count
+    tries = _Tries(source.reader(), transform, seed, clock)
+    kept = _Kept()
+    with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
+        store = Path(folder) / "estimate.cordwood"
+        with Writer(store, goal, fields=fields, shard_bytes=shard_bytes) as writer:
+            for first, unit in _units(source, begin, end, limit, batch):
+                for sample in tries.do(first, unit):
+                    writer.append(sample)
+                    kept.add(sample)
+        if not tries.samples:
+            raise tries.nothing()
+        inspection = inspect_store(store)
+        return Estimate(
+            source=str(source.describe().get("path") or source.kind),
+            dest=str(dest),
+            of_inputs=None if end is None else end - begin,
+            inputs=tries.inputs,
+            samples=tries.samples,
+            dropped=tries.dropped,
+            failed=tries.failed,
+            failures=tuple(tries.failures),
+            preprocess_seconds=tries.seconds_a_sample,
+            encode_seconds=_encoding(store, kept.samples, clock),
+            read_seconds=_reading(store, clock),
+            raw_bytes=inspection.before,
+            stored_bytes=inspection.size,
+            torch_save_bytes=torch_save_bytes(store, tries.samples, inspection.before),
+            workers=min(max(1, workers), default_threads()),
+            free_bytes=_free(dest),
+            inspection=inspection,
+        )
+
+
+def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) -> Iterator[tuple[int, list[Input]]]:
+    """Units of inputs, one from each of as many stretches; the first ones if nobody knows how many there are."""
+    if end is None:
+        inputs = islice(source.inputs(begin), limit)
+        first = begin
+        while unit := list(islice(inputs, batch)):
+            yield first, unit
+            first += len(unit)
+        return
+    units = -(-(end - begin) // batch)
+    wanted = min(units, -(-limit // batch))
+    draw = random.Random(0)  # noqa: S311 - a fixed stride would see nothing of what recurs in it, such as every tenth class
+    for number in range(wanted):
+        first = begin + batch * draw.randrange(number * units // wanted, (number + 1) * units // wanted)
+        yield first, list(islice(source.inputs(first), min(batch, end - first)))
+
+
+class _Kept:
+    """Copies of the first samples."""
+
+    def __init__(self) -> None:
+        self.samples: list[Any] = []
+        self._nbytes = 0
+
+    def add(self, sample: Any) -> None:
+        if len(self.samples) < _MOST_KEPT and self._nbytes < _MOST_KEPT_BYTES:
+            self.samples.append(snapshot(sample))
+            self._nbytes += _nbytes(sample)
+
+
+def _nbytes(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return sum(map(_nbytes, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(_nbytes, value))
+    return int(getattr(value, "nbytes", 0))
+
+
+def _encoding(store: Path, samples: list[Any], clock: Clock) -> float:
+    """Seconds a sample, without the time to choose plans, which is spent once."""
+    settled = settled_before(store, open_store(store).reader.manifests[0])
+    encoder = SampleEncoder(settled, threads=1)
+
+    def encode() -> None:
+        encoder.add(samples)
+        encoder.finish()
+
+    return _middle(encode, clock) / len(samples)
+
+
+def _reading(store: Path, clock: Clock) -> float:
+    """Seconds a sample, in batches."""
+    dataset = open_store(store, threads=1)
+
+    def read() -> None:
+        for start in range(0, len(dataset), READ_BATCH):
+            dataset[list(range(start, min(start + READ_BATCH, len(dataset))))]
+
+    return _middle(read, clock) / len(dataset)
+
+
+def _middle(work: Callable[[], None], clock: Clock) -> float:
+    """The median time of some passes, behind one that has found memory."""
+    work()
+    times = []
+    for _ in range(_PASSES):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def _free(dest: Path) -> int:
+    """Bytes that are free where the store is to be."""
+    place = dest.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free

@@ -1,0 +1,92 @@
+"""What is done about inputs that fail: the job stops, or it goes on without them and keeps a list.
+
+failures = Failures("skip", most=100, log=Path("train.cordwood.errors.jsonl"))
+failures(17, input, failure)            # PackError if that was one too many
+"""
+
+import json
+import os
+import pickle
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cordwood.errors import PackError, StorageError, UsageError
+from cordwood.packing.work import Failure
+from cordwood.sources import Input
+from cordwood.store.regular import read_all
+
+WAYS: Final = ("fail", "skip", "retry")
+_MOST_BYTES = 1 << 34  # of a list of failures
+
+
+class Failures:
+    """Told of every input that failed, in order. `most` of them in a row are skipped, one more is an error."""
+
+    def __init__(self, on_error: str, most: int, log: Path) -> None:
+        if on_error not in WAYS:
+            raise UsageError(f"on_error is {on_error!r}, but can be {', '.join(map(repr, WAYS))}")
+        if type(most) is not int or most < 0:
+            raise UsageError(f"most_errors is {most!r}, but is how many inputs in a row may fail")
+        self.log = log
+        self.kept = "what comes before it is packed, and the same call goes on there"  # what a message may promise
+        self._on_error = on_error
+        self._most = most
+        self._last = -1
+        self._in_row = 0
+
+    @property
+    def skips(self) -> bool:
+        """Whether inputs that fail are left out."""
+        return self._on_error == "skip"
+
+    def forget_from(self, number: int) -> None:
+        """Take back what was told of inputs from this one on: they are done again."""
+        if not self.log.exists():
+            return
+        kept = 0
+        for line in read_all(self.log, "the list of inputs that failed", _MOST_BYTES).splitlines(keepends=True):
+            try:
+                if json.loads(line)["input"] >= number:
+                    break
+            except (ValueError, KeyError, TypeError):  # cut short by a kill
+                break
+            kept += len(line)
+        if kept:
+            os.truncate(self.log, kept)
+        else:
+            self.log.unlink()
+
+    def __call__(self, number: int, one: Input, failure: Failure) -> None:
+        """An input failed."""
+        name = f"input {number}" + (f" ({one.name})" if one.name is not None else "")
+        if self._on_error != "skip":
+            raise _raised(
+                f"{name} failed: {failure.error}; {self.kept}; on_error='skip' goes on without it",
+                failure,
+            )
+        self._in_row = self._in_row + 1 if number == self._last + 1 else 1
+        self._last = number
+        if self._in_row > self._most:
+            raise _raised(
+                f"{name} failed, as {self._most} inputs before it did: {failure.error}; that many in a row are no "
+                f"accident, see {self.log}; most_errors allows more",
+                failure,
+            )
+        told = {"input": number, "name": one.name, "error": failure.error, "traceback": failure.traceback}
+        try:
+            with self.log.open("ab") as file:
+                file.write(json.dumps(told).encode() + b"\n")
+        except OSError as error:
+            raise StorageError(
+                error.errno, f"{error.strerror or error}: the list of inputs that failed", os.fspath(self.log)
+            ) from error
+
+
+def _raised(message: str, failure: Failure) -> PackError:
+    error = PackError(message)
+    error.add_note(f"in the process that did it:\n{failure.traceback}")
+    if failure.pickled is not None:
+        with suppress(Exception):  # a class that is there, but not here: its text is told anyway
+            error.__cause__ = pickle.loads(failure.pickled)  # noqa: S301 - from a process of ours
+    return error

@@ -1,0 +1,208 @@
+"""One run of a packing job: from the beginning or from where another one stopped, to the end or as far as it comes.
+
+run = OneRun(source, dest, transform, settings, failures)
+packed = run.run(report)
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cordwood.codecs.machine import default_threads
+from cordwood.errors import PackError
+from cordwood.packing import job as jobs
+from cordwood.packing import updating
+from cordwood.packing.beginning import FirstLook
+from cordwood.packing.changes import first_change
+from cordwood.packing.engine import Engine, Sink
+from cordwood.packing.exchange import recover
+from cordwood.packing.failures import Failures
+from cordwood.packing.identity import contents_of
+from cordwood.packing.inputfiles import Totals
+from cordwood.packing.interruption import Interruption
+from cordwood.packing.job import JobFile
+from cordwood.packing.output import Output
+from cordwood.packing.portion import Part, bounds
+from cordwood.packing.progress import PackProgress, Reporter
+from cordwood.packing.summary import Packed, store_bytes, torch_save_bytes
+from cordwood.packing.tasks import Tasks
+from cordwood.packing.transforms import Transform
+from cordwood.packing.worker import Job
+from cordwood.sources import Source
+from cordwood.store import shardindex
+from cordwood.store.folder import OpenFolder, open_folder
+from cordwood.store.options import Options
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a caller asked for, checked. `batch` is 1 for transforms of single samples."""
+
+    options: Options
+    batch: int
+    workers: int
+    seed: int
+    retries: int
+    part: Part | None
+    accept_changed_transform: bool
+
+
+class OneRun:
+    """One run of a job."""
+
+    def __init__(
+        self, source: Source, dest: Path, transform: Transform, settings: Settings, failures: Failures
+    ) -> None:
+        self._source = source
+        self._dest = dest
+        self._transform = transform
+        self._settings = settings
+        self._failures = failures
+        self._began = time.monotonic()
+        self._start, self._stop = bounds(settings.part, source.count, settings.batch)
+
+    def update(self, report: Reporter) -> Packed:
+        """Bring a store up to date with its source; one that is not there is packed."""
+        settings = self._settings
+        return updating.update(
+            self._source,
+            self._dest,
+            self._job(),
+            self._job_file(),
+            workers=settings.workers,
+            failures=self._failures,
+            accept_changed_transform=settings.accept_changed_transform,
+            report=report,
+            run=lambda source: OneRun(source, self._dest, self._transform, settings, self._failures).run(report),
+        )
+
+    def run(self, report: Reporter) -> Packed:
+        """Until everything is packed, or something comes in the way."""
+        recover(self._dest)
+        now = self._job_file()
+        before = jobs.read(self._dest)
+        if before is not None:
+            jobs.check_same(
+                self._dest,
+                before,
+                now,
+                accept_changed_transform=self._settings.accept_changed_transform,
+                how_inputs_changed=self._change,
+            )
+            if before.complete and before.totals is not None:
+                return self._packed(before.totals, before.totals, ("it was complete already",))
+        folder = open_folder(self._dest, "resume")
+        try:
+            return self._pack(folder, now, report)
+        finally:
+            folder.lock.release()
+
+    def _change(self) -> str:
+        return first_change(self._dest, len(shardindex.read(self._dest).records), self._source, self._start)
+
+    def _job_file(self) -> JobFile:
+        settings, transform = self._settings, self._transform
+        batch = settings.batch if transform.batched else None
+        options = jobs.job_options(settings.options, batch, settings.seed)
+        identity, origin = dict(transform.identity), self._source.origin()
+        return JobFile(
+            self._source.describe(),
+            self._source.fingerprint(),
+            identity,
+            options,
+            settings.part,
+            contents=None if origin is None else contents_of(origin),
+        )
+
+    def _job(self) -> Job:
+        settings, labels = self._settings, tuple(self._source.classes)
+        return Job(self._source.reader(), self._transform, settings.seed, settings.batch, settings.retries, labels)
+
+    def _pack(self, folder: OpenFolder, now: JobFile, report: Reporter) -> Packed:
+        settings = self._settings
+        if folder.manifest is not None and folder.committed:
+            jobs.require(self._dest)
+        output = Output(
+            folder,
+            settings.options,
+            self._source.classes,
+            start=self._start,
+            batch=settings.batch,
+            threads=default_threads(),
+            failed=self._failures,
+        )
+        account = output.account
+        first, resumed = output.next_input, output.done
+        try:
+            jobs.write(self._dest, now)
+            self._failures.forget_from(first)
+            with Interruption() as interrupted:
+                try:
+                    if output.settled is None and settings.part is not None:
+                        self._look_at_the_whole(output, interrupted)
+                        first = self._start
+                    engine = self._engine(first, self._stop, output)
+                    engine.run(lambda: report(self._progress(output, resumed)), interrupted)
+                except KeyboardInterrupt as error:
+                    error.add_note(
+                        f"{output.done.inputs:,} inputs are packed into {self._dest}; the same call goes on there"
+                    )
+                    raise
+            output.finish()
+            if account.totals.failed and not account.totals.samples and settings.part is None:
+                raise PackError(
+                    f"nothing was packed: {account.totals.failed:,} of {account.totals.inputs:,} inputs failed, "
+                    f"{self._failures.log} tells why, and the others gave no samples"
+                )
+            report(self._progress(output, resumed))
+            jobs.write(self._dest, now.completed(account.totals))
+        finally:
+            output.stop()
+        return self._packed(account.totals, resumed, (*self._source.notes, *engine.notes))
+
+    def _engine(self, first: int, stop: int | None, sink: Sink) -> Engine:
+        tasks = Tasks(self._source.inputs(first), first, stop, self._settings.batch)
+        return Engine(self._job(), tasks, sink, self._settings.workers)
+
+    def _look_at_the_whole(self, output: Output, interrupted: Interruption) -> None:
+        """Let a part have the schema and the plans that the whole job would have, so that parts can be merged."""
+        look = FirstLook(output.beginning, self._settings.batch, output.first_samples)
+        looked = output.next_input if len(output.beginning) else 0
+        self._engine(looked, None, look).run(lambda: None, interrupted, look.enough)
+        if len(output.beginning):
+            output.settle()
+
+    def _progress(self, output: Output, resumed: Totals) -> PackProgress:
+        totals = output.done
+        return PackProgress(
+            inputs=totals.inputs,
+            of_inputs=self._source.count if self._stop is None else self._stop - self._start,
+            samples=totals.samples,
+            dropped=totals.dropped,
+            failed=totals.failed,
+            bytes_in=totals.bytes_in,
+            raw_bytes=totals.raw_bytes,
+            stored_bytes=output.stored_bytes,
+            seconds=time.monotonic() - self._began,
+            resumed=resumed.inputs,
+        )
+
+    def _packed(self, totals: Totals, resumed: Totals, notes: tuple[str, ...]) -> Packed:
+        return Packed(
+            str(self._dest),
+            samples=totals.samples,
+            inputs=totals.inputs,
+            dropped=totals.dropped,
+            failed=totals.failed,
+            bytes_in=totals.bytes_in,
+            raw_bytes=totals.raw_bytes,
+            stored_bytes=store_bytes(self._dest),
+            shards=len(shardindex.read(self._dest).records),
+            seconds=time.monotonic() - self._began,
+            torch_save_bytes=torch_save_bytes(self._dest, totals.samples, totals.raw_bytes),
+            resumed_inputs=resumed.inputs,
+            resumed_samples=resumed.samples,
+            errors=str(self._failures.log) if totals.failed else None,
+            part=self._settings.part,
+            notes=notes,
+        )

@@ -1,0 +1,130 @@
+"""What a packing run has done, for people and programs: ``print(cw.pack(...))``."""
+
+import html
+import io
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cordwood.packing.pace import clock_text, figure
+from cordwood.store.opening import open as open_store
+from cordwood.store.prepared import Preparer
+from cordwood.tensors.sizes import counted, human, printable
+from cordwood.tensors.texttable import fit, table_line
+
+SAVED_SAMPLES = 16  # that are saved with torch.save to see what it adds
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What a run has packed.
+
+    ::
+
+        packed = cw.pack("photos/", "photos.cordwood")
+        print(packed)                           # a table
+        packed.samples, packed.stored_bytes, packed.ratio
+
+    Numbers are those of the whole job, over all its runs; ``seconds`` are those of this one, before which
+    ``resumed_inputs`` and ``resumed_samples`` were there already. ``bytes_in`` are those of the files that were read,
+    0 where there are none; ``raw_bytes`` those of the samples' values; ``stored_bytes`` those of the store.
+    ``torch_save_bytes`` is what one file a sample would take, by what torch.save adds to the first samples. ``errors``
+    is the file that tells about the inputs that failed.
+    """
+
+    path: str
+    samples: int
+    inputs: int
+    dropped: int
+    failed: int
+    bytes_in: int
+    raw_bytes: int
+    stored_bytes: int
+    shards: int
+    seconds: float
+    torch_save_bytes: int | None = None
+    resumed_inputs: int = 0
+    resumed_samples: int = 0
+    errors: str | None = None
+    part: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Bytes of the values for one stored byte."""
+        return self.raw_bytes / self.stored_bytes if self.stored_bytes else None
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Of this run."""
+        return (self.samples - self.resumed_samples) / self.seconds if self.seconds > 0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = asdict(self)
+        return {**found, "notes": list(self.notes), "ratio": self.ratio, "samples_per_second": self.samples_per_second}
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        rows = [row for row in self._rows() if row[1]]
+        widths = fit([("", "", ""), *rows], 100, ())
+        part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
+        lines = [f"{printable(self.path)}{part}", *(table_line(row, widths, right={1}) for row in rows)]
+        lines += [f"note: {printable(note)}" for note in self.notes]
+        return "\n".join([*lines, f"next: ds = cw.open({self.path!r})"])
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        rate, ratio = self.samples_per_second, self.ratio
+        earlier = f"{self.resumed_samples:,} by earlier runs" if self.resumed_inputs else ""
+        saved = f"counted by the first {counted(min(self.samples, SAVED_SAMPLES), 'sample')}, saved one by one"
+        failures = f"told in {printable(self.errors)}" if self.errors else ""
+        return [
+            ("samples", f"{self.samples:,}", earlier),
+            ("inputs", f"{self.inputs:,}", ""),
+            ("dropped", f"{self.dropped:,}" if self.dropped else "", "the transform returned nothing"),
+            ("failed", f"{self.failed:,}" if self.failed else "", failures),
+            ("bytes in", human(self.bytes_in) if self.bytes_in else "", ""),
+            ("bytes of the values", human(self.raw_bytes), ""),
+            (
+                "torch.save would have taken",
+                "" if self.torch_save_bytes is None else human(self.torch_save_bytes),
+                saved,
+            ),
+            ("bytes out", human(self.stored_bytes), counted(self.shards, "shard")),
+            ("ratio", "" if ratio is None else f"{ratio:.1f}:1", ""),
+            ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s"),
+        ]
+
+
+def torch_save_bytes(store: Path, samples: int, raw_bytes: int) -> int | None:
+    """What a file a sample would take: the bytes of all values, and for each what torch.save adds to the first ones.
+
+    None where that cannot be said: nothing is stored yet, or images are kept as the bytes they came in.
+    """
+    dataset = open_store(store, threads=1)
+    if not len(dataset) or any(field.keep_encoded for field in dataset.reader.manifests[0].fields):
+        return None
+    preparer = Preparer(dataset.schema)
+    added = []
+    for sample in islice(dataset, SAVED_SAMPLES):
+        prepared = preparer.prepare(sample)
+        values = sum(array.nbytes for array in prepared.arrays if array is not None) + len(prepared.columns)
+        added.append(saved_bytes(sample) - values)
+    return raw_bytes + samples * sum(added) // len(added)
+
+
+def saved_bytes(sample: Any) -> int:
+    """The size of a file that torch.save writes."""
+    file = io.BytesIO()
+    torch.save(sample, file)
+    return len(file.getbuffer())
+
+
+def store_bytes(store: Path) -> int:
+    """Bytes of all files in a store's folder."""
+    return sum(path.stat().st_size for path in store.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,0 +1,70 @@
+"""Messages between the parent and its workers: objects through a pipe, large buffers without a copy.
+
+    send(write_fd, Task(17, handles))
+    parts = receive(read_fd)            # None: the other end is closed
+    message = unpack(parts)
+
+Both ends are processes of one job, and one of them started the other: a message is pickled, as by `multiprocessing`,
+and functions and classes of a script or a notebook travel with it (cloudpickle).
+"""
+
+import os
+import pickle
+import struct
+from typing import Any
+
+import cloudpickle
+
+_COUNT = struct.Struct("<I")
+_SIZE = struct.Struct("<Q")
+_AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
+
+Parts = list[bytearray]
+
+
+def send(fd: int, message: Any) -> int:
+    """Write a message, and tell its bytes; BrokenPipeError if nobody can read it any more."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = cloudpickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
+    _write(fd, memoryview(_COUNT.pack(len(parts)) + b"".join(_SIZE.pack(len(part)) for part in parts)))
+    for part in parts:
+        _write(fd, part)
+    return sum(map(len, parts))
+
+
+def receive(fd: int) -> Parts | None:
+    """Wait for the bytes of the next message; None if the other end is closed, also in the middle of one."""
+    count = _read(fd, _COUNT.size)
+    sizes = None if count is None else _read(fd, _SIZE.size * _COUNT.unpack(count)[0])
+    if sizes is None:
+        return None
+    parts: Parts = []
+    for (size,) in _SIZE.iter_unpack(sizes):
+        part = _read(fd, size)
+        if part is None:
+            return None
+        parts.append(part)
+    return parts
+
+
+def unpack(parts: Parts) -> Any:
+    """The message; unpickling may import what it names, so it is not done by a thread that only reads."""
+    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - from a process of ours
+
+
+def _write(fd: int, view: memoryview) -> None:
+    done = 0
+    while done < len(view):
+        done += os.write(fd, view[done : done + _AT_ONCE])
+
+
+def _read(fd: int, size: int) -> bytearray | None:
+    memory = bytearray(size)
+    view, done = memoryview(memory), 0
+    while done < size:
+        got = os.readv(fd, [view[done : done + _AT_ONCE]])
+        if not got:
+            return None
+        done += got
+    return memory

@@ -1,0 +1,198 @@
+"""Going on with a job: only with the same source, options, transform and part; else it says what differs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cordwood as cw
+from cordwood.errors import FormatError, PackError, UsageError
+from tests.packing.memory import folder_in_memory
+from tests.packing.numbers import Numbers, numbers_of, pack
+from tests.store.photos import files_of
+
+COUNT = 400
+
+
+@pytest.fixture
+def dest() -> Iterator[Path]:
+    with folder_in_memory() as made:
+        yield made / "s"
+
+
+class Stop(Exception):  # noqa: N818 - no error
+    """Stops a job from its progress."""
+
+
+def stop_at(inputs: int) -> Any:
+    def stop(state: Any) -> None:
+        if state.inputs >= inputs:
+            raise Stop
+
+    return stop
+
+
+def begin(source: Any, dest: Path, transform: Any = None, **options: Any) -> None:
+    """A job that is stopped in the middle of it."""
+    with pytest.raises(Stop):
+        pack(source, dest, transform, **options, progress=stop_at(300))
+
+
+def doubled(sample: dict[str, Any]) -> dict[str, Any]:
+    return {"number": 2 * sample["number"]}
+
+
+def tripled(sample: dict[str, Any]) -> dict[str, Any]:
+    return {"number": 3 * sample["number"]}
+
+
+def test_the_same_call_goes_on_and_does_nothing_twice(dest: Path) -> None:
+    begin(Numbers(COUNT), dest, doubled)
+    packed = pack(Numbers(COUNT), dest, doubled)
+    assert packed.resumed_inputs >= 300
+    assert numbers_of(dest) == [2 * number for number in range(COUNT)]
+    before = files_of(dest)
+    again = pack(Numbers(COUNT), dest, doubled)
+    assert (again.samples, again.resumed_inputs, again.shards) == (COUNT, COUNT, 1)
+    assert any("complete" in note for note in again.notes)
+    assert files_of(dest) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"seed": 1}, "the options had seed 0, and has 1 now"),
+        ({"shard_bytes": 5000}, r"the options had shard_bytes \d+, and has 5000 now"),
+        ({"goal": "small"}, 'the options had goal "balanced", and has "small" now'),
+        ({"fields": {"number": cw.Field(classes=[str(number) for number in range(COUNT)])}}, "the options had fields"),
+        ({"batched": True, "batch_size": 5}, "the options had batch_size null, and has 5 now"),
+        ({"part": "1/2"}, "holds the whole, and part 1 of 2 is asked for"),
+        ({"version": "2"}, "version"),
+    ],
+)
+@pytest.mark.parametrize("complete", [False, True])
+def test_other_options_are_refused(dest: Path, options: dict[str, Any], words: str, complete: bool) -> None:
+    if complete:
+        pack(Numbers(COUNT), dest, doubled)
+    else:
+        begin(Numbers(COUNT), dest, doubled)
+    before = files_of(dest)
+    with pytest.raises(UsageError, match=words):
+        pack(Numbers(COUNT), dest, doubled, **options)
+    assert files_of(dest) == before
+
+
+def test_another_transform_is_refused_unless_it_is_accepted(dest: Path) -> None:
+    begin(Numbers(COUNT), dest, doubled)
+    with pytest.raises(UsageError, match=r"doubled.*tripled.*accept_changed_transform=True"):
+        pack(Numbers(COUNT), dest, tripled)
+    packed = pack(Numbers(COUNT), dest, tripled, accept_changed_transform=True)
+    first = packed.resumed_inputs
+    assert first >= 300
+    assert numbers_of(dest) == [number * (2 if number < first else 3) for number in range(COUNT)]
+
+
+def test_another_source_is_refused(dest: Path) -> None:
+    begin(Numbers(COUNT), dest)
+    with pytest.raises(UsageError, match="added, removed or changed"):
+        pack(Numbers(COUNT + 1), dest)
+    with pytest.raises(UsageError, match=r'kind "dataset", and has "iterable" now'):
+        pack(iter(Numbers(COUNT)), dest)
+
+
+def test_files_that_changed_are_refused(dest: Path, tmp_path: Path) -> None:
+    for number in range(5):
+        torch.save({"number": number}, tmp_path / f"{number}.pt")
+    with pytest.raises(PackError):
+        pack(tmp_path, dest, lambda sample: 1 / (3 - sample["number"]))
+    torch.save({"number": 17}, tmp_path / "5.pt")
+    with pytest.raises(UsageError, match="added, removed or changed"):
+        pack(tmp_path, dest, lambda sample: 1 / (3 - sample["number"]))
+
+
+def test_a_store_that_pack_did_not_make_is_refused(dest: Path) -> None:
+    with cw.Writer(dest) as writer:
+        writer.append({"number": 1})
+    before = files_of(dest)
+    with pytest.raises(UsageError, match=r"was not made by cw\.pack"):
+        pack(Numbers(3), dest)
+    assert files_of(dest) == before
+
+
+def test_a_folder_that_is_no_store_is_refused(dest: Path) -> None:
+    dest.mkdir()
+    (dest / "thesis.txt").write_text("all of it")
+    with pytest.raises(UsageError, match=r"holds other things \(thesis.txt\)"):
+        pack(Numbers(3), dest)
+    assert [path.name for path in dest.iterdir()] == ["thesis.txt"]
+
+
+def test_a_store_that_was_appended_to_is_refused(dest: Path) -> None:
+    begin(Numbers(COUNT), dest, shard_bytes=3000)
+    with cw.Writer(dest, mode="append") as writer:
+        writer.append({"number": 1})
+    with pytest.raises(FormatError, match="somebody else has written to it"):
+        pack(Numbers(COUNT), dest, shard_bytes=3000)
+
+
+def test_a_damaged_job_file_is_refused(dest: Path) -> None:
+    begin(Numbers(COUNT), dest)
+    path = dest / "pack.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(FormatError, match="checksum"):
+        pack(Numbers(COUNT), dest)
+
+
+def test_two_jobs_do_not_write_to_one_store(dest: Path) -> None:
+    tried: list[str] = []
+
+    def second(state: Any) -> None:
+        if not tried:
+            with pytest.raises(cw.CordwoodError) as caught:
+                pack(Numbers(COUNT), dest)
+            tried.append(str(caught.value))
+
+    pack(Numbers(COUNT), dest, progress=second)
+    assert "writ" in tried[0]
+    assert numbers_of(dest) == list(range(COUNT))
+
+
+def drops_and_copies(sample: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**sample, "noise": torch.rand(3)}] * (sample["number"] % 3)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_merged_parts_hold_what_one_run_packs(dest: Path, parts: int) -> None:
+    options: dict[str, Any] = {"shard_bytes": 1500}
+    whole = pack(Numbers(100), dest, drops_and_copies, **options)
+    paths = []
+    for number in range(1, parts + 1):
+        paths.append(dest.with_name(f"part{number}"))
+        packed = pack(Numbers(100), paths[-1], drops_and_copies, part=(number, parts), **options)
+        assert packed.part == (number, parts)
+    cw.merge(paths, dest.with_name("all"))
+    found, expected = cw.open(dest.with_name("all")), cw.open(dest)
+    assert len(found) == whole.samples
+    for one, other in zip(found, expected, strict=True):
+        assert one["number"] == other["number"]
+        assert torch.equal(one["noise"], other["noise"])
+
+
+def test_batches_are_not_cut_by_parts(dest: Path) -> None:
+    def told(batch: dict[str, Any]) -> dict[str, Any]:
+        return {**batch, "first": batch["number"][0].repeat(len(batch["number"]))}
+
+    found = []
+    for number in (1, 2, 3):
+        path = dest.with_name(f"part{number}")
+        pack(Numbers(22), path, told, part=f"{number}/3", batched=True, batch_size=5)
+        found += [(sample["number"], sample["first"]) for sample in cw.open(path)]
+    assert found == [(number, number // 5 * 5) for number in range(22)]
+
+
+def test_a_generator_has_no_parts(dest: Path) -> None:
+    with pytest.raises(UsageError, match="part needs a source that knows how many inputs it has"):
+        pack(({"number": number} for number in range(4)), dest, part="1/2")
+    assert not dest.exists()
