@@ -64,9 +64,7 @@ class Engine:
         self._deaths: dict[int, int] = {}  # by the first input of the unit
         self._barren = 0
         self.notes: list[str] = []  # what else happened
-        self._pause = (
-            CHECKPOINT_SECONDS / 8
-        )  # soon at first: jobs that are killed often get on
+        self._pause = CHECKPOINT_SECONDS / 8  # soon at first: jobs that are killed often get on
         self._checkpoint_at = time.monotonic() + self._pause
 
     def run(self, report: Step, interrupted: Callable[[], bool], enough: Callable[[], bool] = lambda: False) -> None:

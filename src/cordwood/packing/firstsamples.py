@@ -54,7 +54,7 @@ class FirstSamples:
                 part = _part(record.members, record.first, record.second)
                 self._size = record.end
                 yield part
-        except (FormatError, KeyError, TypeError, ValueError, struct.error):
+        except (FormatError, KeyError, TypeError, ValueError, OverflowError, RecursionError, struct.error):
             return  # it is done again
 
     def append(
@@ -68,7 +68,12 @@ class FirstSamples:
         for sample in samples:
             value = encode(sample)
             values += _SIZE.pack(len(value)) + value
-        members = {"next": next_input, "numbers": [one.number for one in waiting], "classes": list(classes)}
+        members = {
+            "next": next_input,
+            "numbers": [one.number for one in waiting],
+            "sizes": [one.entry.size for one in waiting],  # lines have none for inputs without a name
+            "classes": list(classes),
+        }
         self._log.add(members, lines, bytes(values))
 
     def close(self) -> None:
@@ -91,7 +96,10 @@ def _lines(entry: Entry) -> bytes:
 def _part(members: Any, lines: bytes, values: bytes) -> Part:
     header = InputsHeader(Position(), Position(), Totals())
     entries = list(ShardInputs(_NAME, header, lines).entries())
-    waiting = [Waiting(int(number), entry) for number, entry in zip(members["numbers"], entries, strict=True)]
+    waiting = [
+        Waiting(int(number), entry._replace(size=None if size is None else int(size)))
+        for number, size, entry in zip(members["numbers"], members["sizes"], entries, strict=True)
+    ]
     samples, place = [], 0
     while place < len(values):
         (size,) = _SIZE.unpack_from(values, place)

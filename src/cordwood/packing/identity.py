@@ -226,7 +226,7 @@ class _Walk:
             if not self._is_own(each.__module__):
                 continue
             self._put("base", f"{each.__module__}:{each.__qualname__}")
-            for name, value in vars(each).items():
+            for name, value in list(vars(each).items()):  # a look at one may add others
                 code = isinstance(value, FunctionType | staticmethod | classmethod | property)
                 if code or (not name.startswith("__") and _is_plain(value)):
                     self._put("attribute", name)
@@ -241,6 +241,8 @@ class _Walk:
     def _is_own(self, module_name: str | None) -> bool:
         if module_name is None:
             return False
+        if module_name.partition(".")[0] == "cordwood":
+            return False  # also in a checkout: a new version of it does not change what a transform is
         if module_name == "__main__" or module_name.partition(".")[0] in self._own:
             return True
         module = sys.modules.get(module_name)
@@ -284,7 +286,8 @@ class _Walk:
 
     def _bytes(self, data: npt.NDArray[np.uint8]) -> None:
         if self._most is not None and len(data) > self._most:
-            blocks = (data[place : place + _BLOCK] for place in self._places(len(data), self._most // _BLOCK))
+            places = self._places(len(data) - _BLOCK + 1, self._most // _BLOCK)
+            blocks = (data[place : place + _BLOCK] for place in places)
             self._put("some bytes", b"".join(block.tobytes() for block in blocks))
         else:
             self._put("bytes", data.tobytes())

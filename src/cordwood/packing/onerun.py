@@ -132,15 +132,17 @@ class OneRun:
             failed=self._failures,
         )
         account = output.account
-        first, resumed = output.next_input, output.done
+        resumed = output.done
+        # What a part has looked at of the whole is not packed by that.
+        looks = output.settled is None and settings.part is not None and not resumed.inputs
+        first = self._start if looks else output.next_input
         try:
             jobs.write(self._dest, now)
             self._failures.forget_from(first)
             with Interruption() as interrupted:
                 try:
-                    if output.settled is None and settings.part is not None:
+                    if looks:
                         self._look_at_the_whole(output, interrupted)
-                        first = self._start
                     engine = self._engine(first, self._stop, output)
                     engine.run(lambda: report(self._progress(output, resumed)), interrupted)
                 except KeyboardInterrupt as error:
