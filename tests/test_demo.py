@@ -1,5 +1,7 @@
 """The parts of the demo: views, crops, the image folder, comparing bits, the store, the training, the tables."""
 
+import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from cordwood.demo.kept import kept_files, same_bits
-from cordwood.demo.packed import pack, time_batches
+from cordwood.cli import main
+from cordwood.demo.kept import Kept, kept_files, same_bits
+from cordwood.demo.packed import command, pack_folder, time_batches
 from cordwood.demo.photographs import choose_crop, make_image_folder
-from cordwood.demo.prepare import prepare_batch
+from cordwood.demo.prepare import Sample, prepare_batch
 from cordwood.demo.report import BatchRow, Report, Row, Training, TrainingRow, ViewRow, format_report
 from cordwood.demo.training import BATCH, EPOCHS, Feed, ImageFiles, Images, from_files, from_store, shuffled, train_nets
 from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
@@ -24,6 +27,12 @@ from cordwood.store import open as open_store
 
 def no_progress(step: str, done: int, total: int) -> None:
     """Nobody watches."""
+
+
+def packed_images(folder: Path, count: int) -> tuple[list[Sample], Kept]:
+    """An image folder, what it becomes, and the store of that; nobody waits for workers to start."""
+    samples = prepare_batch(make_image_folder(folder / "images", count, progress=no_progress))
+    return samples, pack_folder(folder / "images", samples, folder / "photographs.cordwood", no_progress, workers=0)
 
 
 @given(st.integers(64, 3000), st.integers(64, 3000), st.integers(0, 2**32))
@@ -41,6 +50,7 @@ def test_the_image_folder_is_varied_and_the_same_every_time(tmp_path: Path) -> N
     assert contents == [path.read_bytes() for path in second]
     assert len(set(contents)) == 22
     assert len({path.parent.name for path in first}) == 11
+    assert first == sorted(first)
     for path in first:
         with Image.open(path) as image:
             assert min(image.size) == 256
@@ -95,23 +105,31 @@ def test_what_is_shared_is_found_out_by_writing() -> None:
 
 
 def test_the_store_has_the_images_with_labels_and_sources(tmp_path: Path) -> None:
-    samples = prepare_batch(make_image_folder(tmp_path / "images", 13, progress=no_progress))
+    samples, kept = packed_images(tmp_path, 13)
     path = tmp_path / "photographs.cordwood"
-    kept = pack(samples, path, no_progress)
     assert kept.is_exact()
     assert kept.write_seconds is not None
     assert kept.total_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     ds = open_store(path)
     assert ds.classes == sorted({sample.source.parent.name for sample in samples})
     for sample, stored in zip(samples, ds, strict=True):
-        assert list(stored) == ["image", "label", "source"]
+        assert list(stored) == ["image", "label", "path"]
         assert ds.classes[stored["label"]] == sample.source.parent.name
-        assert tmp_path / "images" / stored["source"] == sample.source
+        assert tmp_path / "images" / stored["path"] == sample.source
+
+
+def test_the_command_that_is_told_makes_that_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed_images(tmp_path, 3)
+    program, *words = shlex.split(command(tmp_path / "images", tmp_path / "photographs.cordwood"))
+    assert program == "cordwood"
+    assert main([*words, "--workers", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["samples"] == 3
+    assert told["resumed_samples"] == 3
 
 
 def test_batches_are_compared_with_what_went_in(tmp_path: Path) -> None:
-    samples = prepare_batch(make_image_folder(tmp_path / "images", 12, progress=no_progress))
-    store = pack(samples, tmp_path / "photographs.cordwood", no_progress)
+    samples, store = packed_images(tmp_path, 12)
     again = kept_files("again", samples, [sample.source for sample in samples], reprepare)
     pixels = [tmp_path / f"{number}.npy" for number in range(12)]
     for number, path in enumerate(pixels):
@@ -129,8 +147,7 @@ def test_batches_are_compared_with_what_went_in(tmp_path: Path) -> None:
 
 def few_images(folder: Path, count: int) -> tuple[ImageFiles, StoreDataset]:
     """The same images as JPEG files and as a store of what they become."""
-    samples = prepare_batch(make_image_folder(folder / "images", count, progress=no_progress))
-    pack(samples, folder / "photographs.cordwood", no_progress)
+    samples, _ = packed_images(folder, count)
     ds = open_store(folder / "photographs.cordwood")
     return ImageFiles([sample.source for sample in samples], ds.column("label").tolist(), reprepare), ds
 
@@ -189,6 +206,7 @@ def test_the_tables_are_aligned() -> None:
             (3, 8, 8),
             [Path("x/plain")],
             Path("x y/s.cordwood"),
+            "cordwood pack 'x y/images' s.cordwood",
         )
     )
     assert text.splitlines() == [
@@ -218,7 +236,8 @@ def test_the_tables_are_aligned() -> None:
         "a store           2.50 ms       16.0 ms            4,000         no",
         "",
         "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
-        "  the store is synced to the disk before it counts as written, the files are not",
+        "  cw.pack starts workers, prepares the images and syncs the store in the time that is told, the files are",
+        "  written from prepared tensors and not synced",
         "",
         "4. A small net that sees each of them 10 times, in batches of 32; the first step is not counted:",
         "",
@@ -234,6 +253,9 @@ def test_the_tables_are_aligned() -> None:
         "",
         "Files made, to look at or to delete:",
         "  x/plain",
+        "",
+        "The command that makes the store; run again, it sees that nothing is left to do:",
+        "  cordwood pack 'x y/images' s.cordwood",
         "",
         "What is in the store, and whether it is whole:",
         "  cordwood inspect 'x y/s.cordwood'",

@@ -7,8 +7,8 @@
 
 First, small views of a large tensor are saved in every way of ``views.py``, and written through after loading. Then
 photographs become a folder of JPEG files, these become normalised float32 tensors, and every way in ``ways.py`` writes
-these tensors, reads them back, compares them bit for bit and is timed. ``packed.py`` keeps them in a store, and reads
-batches of a random order. At last ``training.py`` trains a small net, fed by files and by the Loader.
+these tensors, reads them back, compares them bit for bit and is timed. ``packed.py`` packs the folder into a store, and
+reads batches of a random order. At last ``training.py`` trains a small net, fed by files and by the Loader.
 """
 
 from cordwood.demo.report import BatchRow, Report, Row, Training, TrainingRow, ViewRow, format_report

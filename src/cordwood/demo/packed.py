@@ -1,9 +1,10 @@
 """The third act: the images as a data set, read as training reads them, in batches of a random order.
 
-One store has them all, with labels and paths beside them. The ways that people know read their files one by one and
-stack them; the store reads and decodes a whole batch by one native call.
+`cw.pack` makes one store of the folder of JPEG files, with labels and paths beside the prepared images. The ways that
+people know read their files one by one and stack them; the store reads and decodes a whole batch by one native call.
 """
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -13,30 +14,42 @@ import numpy as np
 import torch
 
 from cordwood.demo.kept import Kept, Progress, same_bits
-from cordwood.demo.prepare import Sample
+from cordwood.demo.prepare import Sample, prepare_image
 from cordwood.demo.report import BatchRow
-from cordwood.store import Dataset, Field, Writer
+from cordwood.packing import pack
+from cordwood.packing.progress import PackProgress
+from cordwood.store import Dataset
 from cordwood.store import open as open_store
 
 GOAL = "balanced"
-TITLE = f"cw.Writer, a store ({GOAL})"
+TITLE = f"cw.pack, a store ({GOAL})"
 BATCH = 64
 TURNS = 8
 
 ReadBatch = Callable[[list[int]], torch.Tensor]
 
 
-def pack(samples: list[Sample], path: Path, progress: Progress) -> Kept:
-    """Write the samples into a store at ``path``; one thread reads it back, as with the other ways."""
-    classes = sorted({sample.source.parent.name for sample in samples})
-    labels = {name: label for label, name in enumerate(classes)}
+def pack_folder(
+    folder: Path, samples: list[Sample], path: Path, progress: Progress, *, workers: int | None = None
+) -> Kept:
+    """Make a store at ``path`` of the image files, which are ``samples`` once they are prepared.
+
+    One thread reads it back, as with the other ways.
+    """
+
+    def report(state: PackProgress) -> None:
+        progress(f"packing: {TITLE}", state.inputs, len(samples))
+
     start = perf_counter()
-    with Writer(path, GOAL, fields={"label": Field(classes=classes)}) as writer:
-        for number, sample in enumerate(samples):
-            name = sample.source.parent.name
-            source = f"{name}/{sample.source.name}"
-            writer.append({"image": sample.tensor, "label": labels[name], "source": source})
-            progress(f"writing: {TITLE}", number + 1, len(samples))
+    pack(
+        folder,
+        path,
+        transform={"image": prepare_image},
+        decode="pil",
+        goal=GOAL,
+        workers=workers,
+        progress=report,
+    )
     seconds = perf_counter() - start
     images = open_store(path, threads=1).select("image")
 
@@ -46,6 +59,13 @@ def pack(samples: list[Sample], path: Path, progress: Progress) -> Kept:
 
     total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return Kept(TITLE, samples, total, read, seconds)
+
+
+def command(folder: Path, path: Path) -> str:
+    """What does the same on the command line."""
+    function = f"image={prepare_image.__module__}:{prepare_image.__name__}"
+    words = ["cordwood", "pack", str(folder), str(path), "--transform", function, "--decode", "pil", "--goal", GOAL]
+    return shlex.join(words)
 
 
 def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress) -> list[BatchRow]:

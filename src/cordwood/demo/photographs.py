@@ -73,7 +73,10 @@ def find_photographs() -> list[Path]:
 def make_image_folder(
     folder: Path, count: int, *, seed: int = 0, progress: Callable[[str, int, int], None]
 ) -> list[Path]:
-    """Write ``count`` JPEG files into one folder a class and return their paths; the same every time."""
+    """Write ``count`` JPEG files into one folder a class; their paths, class by class, as `cw.pack` takes them.
+
+    They are the same every time.
+    """
     from PIL import Image
 
     photographs = {path.stem: Image.open(path).convert("RGB") for path in find_photographs()}
@@ -94,7 +97,7 @@ def make_image_folder(
         image.save(path, quality=JPEG_QUALITY)
         paths.append(path)
         progress("making the image folder", number + 1, count)
-    return paths
+    return sorted(paths, key=lambda path: (path.parent.name, path.name))
 
 
 def choose_crop(rng: np.random.Generator, width: int, height: int) -> Crop:

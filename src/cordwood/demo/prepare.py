@@ -8,6 +8,8 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from cordwood.images import decode_pil
+
 RESIZE = 256
 CROP = 224
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
@@ -24,9 +26,12 @@ class Sample:
 
 
 def prepared_pixels(path: Path) -> npt.NDArray[np.uint8]:
-    """The file's image, its shorter side made 256 pixels long, and the middle 224x224 of that."""
-    with Image.open(path) as opened:
-        image = opened.convert("RGB")
+    """The pixels of a file, prepared; decoded as `cw.pack` decodes them, so that all ways begin with the same ones."""
+    return resized_middle(decode_pil(path.read_bytes()))
+
+
+def resized_middle(image: Image.Image) -> npt.NDArray[np.uint8]:
+    """The image, its shorter side made 256 pixels long, and the middle 224x224 of that."""
     scale = RESIZE / min(image.size)
     width, height = (max(RESIZE, round(side * scale)) for side in image.size)
     left, upper = (width - CROP) // 2, (height - CROP) // 2
@@ -38,6 +43,11 @@ def normalised(pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
     """Pixels (height, width, channel) as a contiguous float32 tensor (channel, height, width)."""
     planes = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
     return planes.float().div(255).sub(MEAN).div(STD)
+
+
+def prepare_image(image: Image.Image) -> torch.Tensor:
+    """The transform that `cw.pack` is given for the field `image`."""
+    return normalised(resized_middle(image))
 
 
 def prepare_batch(paths: list[Path]) -> list[Sample]:

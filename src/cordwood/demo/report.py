@@ -80,6 +80,7 @@ class Report:
     shape: tuple[int, ...]
     folders: list[Path]
     store: Path
+    packing: str  # the command that makes the store
 
 
 def format_report(report: Report) -> str:
@@ -107,7 +108,8 @@ def format_report(report: Report) -> str:
             *_table(BATCH_HEADINGS, [_batch_cells(row) for row in report.batches]),
             "",
             "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
-            "  the store is synced to the disk before it counts as written, the files are not",
+            "  cw.pack starts workers, prepares the images and syncs the store in the time that is told, the files are",
+            "  written from prepared tensors and not synced",
             "",
             f"4. A small net that sees each of them {training.times} times, in batches of {training.batch}; "
             "the first step is not counted:",
@@ -121,6 +123,9 @@ def format_report(report: Report) -> str:
             "",
             "Files made, to look at or to delete:",
             *[f"  {folder}" for folder in report.folders],
+            "",
+            "The command that makes the store; run again, it sees that nothing is left to do:",
+            f"  {report.packing}",
             "",
             "What is in the store, and whether it is whole:",
             f"  cordwood inspect {shlex.quote(str(report.store))}",

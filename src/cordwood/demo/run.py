@@ -46,7 +46,7 @@ def claim_folder(folder: Path) -> None:
 def _run(folder: Path, images: int, progress: Progress) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
     from cordwood.demo.kept import keep, kept_files, time_reading
-    from cordwood.demo.packed import pack, time_batches
+    from cordwood.demo.packed import command, pack_folder, time_batches
     from cordwood.demo.prepare import prepare_batch
     from cordwood.demo.training import train_in_every_way
     from cordwood.demo.views import save_views
@@ -63,7 +63,7 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     for way in all_ways(samples):
         chosen = samples[:BATCH] if way.only_one_batch else samples
         kept[way.name] = keep(way, chosen, folder / way.name, progress)
-    kept[STORE] = pack(samples, folder / STORE, progress)
+    kept[STORE] = pack_folder(folder / "images", samples, folder / STORE, progress)
 
     seconds = time_reading(list(kept.values()), progress)
     rows = []
@@ -75,4 +75,5 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     training = train_in_every_way(sources, folder / "torch-clones", folder / STORE, progress)
     folders = [folder / name for name in ("views", *kept)]
     shape = tuple(samples[0].tensor.shape)
-    return Report(views, rows, batches, training, BASELINE, images, shape, folders, folder / STORE)
+    packing = command(folder / "images", folder / STORE)
+    return Report(views, rows, batches, training, BASELINE, images, shape, folders, folder / STORE, packing)

@@ -72,7 +72,7 @@ def train_in_every_way(images: list[Path], tensors: Path, store: Path, progress:
     labels = dataset.column("label").tolist()
     order = shuffled(len(dataset))
     feeds = [
-        from_files("JPEG files, Pillow", ImageFiles(images, labels, reprepare), order),
+        from_files("JPEG files, prepared again", ImageFiles(images, labels, reprepare), order),
         from_files("one .pt a sample", ImageFiles(sorted(tensors.glob("*.pt")), labels, read_tensor), order),
         from_store(dataset, order),
     ]

@@ -59,7 +59,9 @@ def all_ways(samples: list[Sample]) -> list[Way]:
 
 def cordwood_way(samples: list[Sample], goal: str) -> Way:
     """Frames of the float tensors themselves, by a plan chosen once for the data set."""
-    plan = codecs.plan([sample.tensor.numpy() for sample in samples[:PLANNING_SAMPLES]], goal)
+    # Files come class by class: some of every class, not many of the first.
+    some = samples[:: max(1, len(samples) // PLANNING_SAMPLES)]
+    plan = codecs.plan([sample.tensor.numpy() for sample in some], goal)
 
     def write(sample: Sample, path: Path) -> None:
         path.write_bytes(codecs.encode(sample.tensor.numpy(), plan))
