@@ -1,4 +1,4 @@
-"""What codecs, tensor files, stores and the Loader must reach and aim at, as data; judged by the median."""
+"""What codecs, tensor files, stores, the Loader and packing must reach and aim at, as data; judged by the median."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -121,6 +121,13 @@ GOALS = (
     Goal("feed-first-batch", "the first shuffled batch of ten million samples: time, of 200 ms", "at most", 1),
     Goal("feed-memory", "a hundred epochs: growth of memory beyond the batches of one call, of 4 MiB", "at most", 1),
     Goal("feed-training-wait", "training a small convnet: share of the time that it waits, of 1%", "at most", 1),
+    Goal("pack-workers", "a folder of JPEG files: two workers' speed, of one worker's", "at least", 1.6),
+    Goal("pack-litdata", "the same, two workers: speed, of LitData's optimize", "at least", 1.5),
+    Goal("pack-plain", "the same: speed, of a plain loop with torch.save", "at least", 1.5),
+    Goal("pack-size", "the same: how many times smaller than the .pt files", "at least", 12),
+    Goal("pack-overhead", "what pack adds to a transform of 5 ms and its encoding, of 0.5 ms", "at most", 1),
+    Goal("pack-memory", "a million tiny samples: growth of memory, of 16 MiB", "at most", 1),
+    Goal("pack-resume", "the same, killed at 90%: from the call to new samples written, of 5 s", "at most", 1),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

@@ -17,6 +17,7 @@ TITLES = {
     "tensors": "Tensor files",
     "store": "Stores",
     "feed": "The Loader",
+    "pack": "Packing",
 }  # in the order of the page
 
 IN_TURNS = """\
@@ -84,6 +85,15 @@ METHODS = {
 * **Two cores.** Two worker processes or threads for the rivals; ours chooses for itself. Workers are started once and
   kept.
 * **Memory, and the first batch**, are of a process that does nothing else, as it tells itself.
+{VERDICTS}""",
+    "pack": f"""\
+{IN_TURNS}
+* **Equality first.** Everybody's samples are compared with what the transform gives, bit for bit, before anything is
+  timed: of the long runs every fiftieth, of the decoders and the story's files more. Every sample must be there.
+* **A turn** of packing is from the call to its end, into an empty folder. Before it, off the clock, what the one before
+  wrote is removed, and the disk is told to write everything back.
+* **Two cores.** Two worker processes, each with one thread of torch and OpenCV, for everybody.
+* **Memory** is that of the process and of all its workers, looked at from outside fifty times a second.
 {VERDICTS}""",
 }
 

@@ -1,0 +1,39 @@
+"""The benchmark of packing: every row of what it must reach, rivals in the same run, one command.
+
+    cordwood bench pack                 # all of it: writes benchmarks/results/pack.json and docs/benchmarks.md
+    cordwood bench pack --quick         # a look in a minute or two; writes nothing unless told where
+    cordwood bench pack --only decoders # parts whose title or goals contain the word
+
+Files go to a folder below `--cache`, so that is on the disk that is measured. LitData and simplejpeg are in the extra
+`bench`. jpeg4py is a source package, and loads a library of the system (these are the commands for Debian):
+
+    apt-get install libturbojpeg0
+    pip install -c constraints.txt cffi jpeg4py
+"""
+
+import sys
+from collections.abc import Sequence
+
+from benchmarks import (
+    pack_decoder_rows,
+    pack_many_rows,
+    pack_overhead_rows,
+    pack_photo_rows,
+    pack_story_rows,
+    suite,
+)
+
+SUITE = suite.Suite(
+    "pack",
+    __doc__,
+    (pack_photo_rows, pack_overhead_rows, pack_many_rows, pack_decoder_rows, pack_story_rows),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if every goal that was measured is met, 1 if one was missed or a result was wrong, 2 for wrong use."""
+    return suite.main(SUITE, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
