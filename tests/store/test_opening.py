@@ -51,6 +51,22 @@ def test_the_current_folder_may_change_after_opening(tmp_path: Path, monkeypatch
     assert_same_sample(pickle.loads(pickle.dumps(ds))[0], samples[0])
 
 
+def test_a_store_whose_update_was_killed_says_what_to_do(tmp_path: Path) -> None:
+    """The old folder is set aside, the new one has not got its name."""
+    path = tmp_path / "s"
+    pack(path, images(1))
+    path.rename(tmp_path / ".s.before-update")
+    told = r"s was being brought up to date when a process was killed: run the same `cordwood pack --update` again"
+    with pytest.raises(UsageError, match=told):
+        cw.open(path)
+    # One that was not removed yet is no matter.
+    pack(path, images(2))
+    assert len(cw.open(path)) == 2
+    (tmp_path / ".s.before-update").rename(tmp_path / "other")
+    with pytest.raises(UsageError, match="does not exist: make a store"):
+        cw.open(tmp_path / "nothing")
+
+
 @pytest.mark.parametrize("mapped", [0, 3])
 def test_opening_reads_no_shard(tmp_path: Path, mapped: int) -> None:
     ds = pack(tmp_path / "s", images(4), shard_bytes=1)

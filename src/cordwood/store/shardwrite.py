@@ -23,6 +23,7 @@ from cordwood.store.encoding import Encoded, tags
 from cordwood.store.layout import Layout
 from cordwood.store.regular import opened
 from cordwood.store.shardfile import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
+from cordwood.store.spooledrows import SpooledRows
 from cordwood.store.statistics import ShardStatistics
 from cordwood.tensors.replace import GatheringFile, replacing, staying
 
@@ -61,10 +62,11 @@ class OpenShard:
         self._footer = footer
         self._shard_bytes = shard_bytes
         self._statistics = ShardStatistics(layout.schema)
-        self._rows = bytearray()
+        self._rows = SpooledRows(store)
         self._position = HEADER_SIZE
         self._header = pack_header(layout.schema.hash)
         self._open = ExitStack()
+        self._open.callback(self._rows.close)
         if aside is not None and aside.rows:
             self._file = self._go_on(aside)
             return
@@ -84,7 +86,7 @@ class OpenShard:
             if os.fstat(fd).st_size < end or os.pread(fd, HEADER_SIZE, 0) != self._header:
                 raise FormatError(f"{aside.path}: this unfinished shard is not the one that its rows speak of")
         self._statistics.restore(aside.statistics)
-        self._rows += aside.rows
+        self._rows.append(aside.rows)
         self._position = end
         self.count = len(rows)
         return self._open.enter_context(staying(self.path, aside.path, end))
@@ -93,7 +95,7 @@ class OpenShard:
         """Wait until all samples are in the file on the disk; the rows from that number on, and the statistics."""
         self._file.sync()
         row_size = self._layout.row_size
-        return bytes(self._rows[rows_from * row_size : self.count * row_size]), self._statistics.to_json()
+        return self._rows.read(rows_from * row_size, self.count * row_size), self._statistics.to_json()
 
     @property
     def full(self) -> bool:
@@ -102,7 +104,7 @@ class OpenShard:
 
     @property
     def _size(self) -> int:
-        return self._position - HEADER_SIZE + len(self._rows)
+        return self._position - HEADER_SIZE + self._rows.size
 
     def room_for(self, sizes: npt.NDArray[np.int64]) -> int:
         """How many of these samples go into the shard: it ends with the one that makes it full."""
@@ -115,7 +117,7 @@ class OpenShard:
         offsets = np.full((len(part), self._layout.frames + 1), self._position, np.uint64)
         offsets[:, 1:] += np.cumsum(sizes.reshape(-1), dtype=np.uint64).reshape(sizes.shape)
         offsets[1:, 0] = offsets[:-1, -1]
-        self._rows += self._layout.pack_rows(self.count, offsets, tags(part), part.columns, part.states)
+        self._rows.append(self._layout.pack_rows(self.count, offsets, tags(part), part.columns, part.states))
         self._statistics.add(part)
         self._write(part.frames, int(sizes.sum()))
         self.count += len(part)
@@ -133,13 +135,15 @@ class OpenShard:
         ).encode()
         sizes = (self._position, self.count, self._layout.row_size, len(footer))
         # Of the rows' checksums: over data that end with their own a checksum would say nothing.
-        checksums = self._layout.rows(bytes(self._rows))["crc"].tobytes()
+        pieces = self._rows.pieces(self._layout.row_size)
+        checksums = b"".join(self._layout.rows(piece)["crc"].tobytes() for piece in pieces)
         trailer = pack_trailer(*sizes, _native.crc32c(footer), _native.crc32c(checksums))
         ends = check_ends(
-            str(self.path), self._header, trailer, self._position + len(self._rows) + len(footer) + len(trailer)
+            str(self.path), self._header, trailer, self._position + self._rows.size + len(footer) + len(trailer)
         )
         try:
-            self._file.write(self._rows)
+            for piece in self._rows.pieces(self._layout.row_size):
+                self._file.write(piece)
             self._file.write(footer)
             self._file.write(trailer)
         except BaseException as error:
