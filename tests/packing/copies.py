@@ -55,6 +55,7 @@ class Copies:
     names: bool = True
     checkpoints: float = 0.5  # how likely there is one after a task
     failed: list[int] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)  # inputs that were read and transformed, by all runs
 
     def input(self, number: int) -> Input:
         handle = number, self.counts[number]
@@ -91,6 +92,7 @@ class Copies:
             end = min(place + chance.randint(1, 4) * self.batch, len(self.counts))
             inputs = [self.input(number) for number in range(place, end)]
             output.take(place, inputs, work.do(place, [one.handle for one in inputs]))
+            self.done += range(place, end)
             if chance.random() < self.checkpoints:
                 output.checkpoint()
             place = end

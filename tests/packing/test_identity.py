@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from cordwood.packing.functions import source_of
-from cordwood.packing.identity import difference, identity_of
+from cordwood.packing.identity import contents_of, difference, identity_of
 
 MODULE = """
 import enum
@@ -335,3 +335,124 @@ def test_the_difference_in_words() -> None:
     assert "was tests.packing.test_identity:added" in (difference(one, identity_of(None)) or "")
     assert "is none now" in (difference(one, identity_of(None)) or "")
     assert "'1' and is '2' now" in (difference(identity_of(len, "1"), identity_of(len, "2")) or "")
+
+
+# ---- what samples come from ------------------------------------------------------------------------------------------
+
+
+class Data(torch.utils.data.Dataset[int]):
+    """A dataset with arguments."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.arguments = arguments
+        self.options = options
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+class OtherData(Data):
+    """Another class with the same arguments."""
+
+    def __getitem__(self, number: int) -> int:
+        return -number
+
+
+def counting(first: int, step: int = 1) -> Iterator[int]:
+    while True:
+        yield first
+        first += step
+
+
+def changed(tensor: torch.Tensor, place: int) -> torch.Tensor:
+    copy = tensor.clone()
+    copy[place] += 1
+    return copy
+
+
+LARGE = torch.arange(1_000_000)
+WIDE = np.random.default_rng(0).random(500_000)
+
+
+@pytest.mark.parametrize(
+    ("one", "equal", "others"),
+    [
+        ([1, 2, 3], [1, 2, 3], [[4, 5, 6], [1, 2], [1, 2, 3, 4], (1, 2, 3), [1, 2, 3.0]]),
+        (Data(1, root="a"), Data(1, root="a"), [Data(2, root="a"), Data(1, root="b"), OtherData(1, root="a")]),
+        (counting(5), counting(5), [counting(6), counting(5, 2), iter([5])]),
+        (counting, counting, [added, Data]),
+        (functools.partial(counting, 5), functools.partial(counting, 5), [functools.partial(counting, 6)]),
+        (iter([1, 2]), iter([1, 2]), [iter([1, 3]), iter((1, 2))]),
+        (range(9), range(9), [range(10)]),
+        ({"x": LARGE}, {"x": LARGE.clone()}, [{"x": LARGE + 1}, {"y": LARGE}, {"x": LARGE[:-1]}, {"x": LARGE.int()}]),
+        (LARGE, LARGE.clone(), [changed(LARGE, 0), changed(LARGE, -1), LARGE.flip(0), LARGE.reshape(1000, 1000)]),
+        (WIDE, WIDE.copy(), [np.random.default_rng(1).random(500_000), WIDE[::-1], WIDE.astype(np.float32)]),
+        (Data(WIDE), Data(WIDE.copy()), [Data(WIDE + 1e-9), Data(WIDE, None)]),
+        (list(range(5000)), list(range(5000)), [list(range(1, 5001)), list(range(5001)), [*range(4999), 0]]),
+    ],
+)
+def test_contents_are_told_by_code_and_data(one: Any, equal: Any, others: list[Any]) -> None:
+    assert contents_of(one) == contents_of(equal)
+    found = [contents_of(one), *map(contents_of, others)]
+    assert len(set(found)) == len(found)
+
+
+def test_of_large_data_a_part_is_looked_at() -> None:
+    """No more than that: a change somewhere in the middle costs too much to find."""
+    kept = next(place for place in range(400_000, 600_000) if contents_of(changed(LARGE, place)) == contents_of(LARGE))
+    assert identity_of(Holder(value=changed(LARGE, kept)))["hash"] != identity_of(Holder(value=LARGE))["hash"]
+
+
+def test_looking_at_an_iterator_takes_nothing_from_it() -> None:
+    numbers, made = iter([1, 2]), counting(5)
+    before = contents_of(numbers), contents_of(made)
+    assert (contents_of(numbers), contents_of(made)) == before
+    assert (next(numbers), next(made)) == (1, 5)
+    assert contents_of(numbers) != before[0]
+
+
+CONTENTS = """
+import functools, json
+import numpy as np, torch
+from cordwood.packing.identity import contents_of
+
+class Data(torch.utils.data.Dataset):
+    kinds = {"cat", "dog", "bird", "horse"}
+    def __init__(self, *arguments):
+        self.arguments = arguments
+        self.labels = {"cat", "dog", "bird", "horse"}
+        self.rows = {"a": {1, 2, "x"}, "b": frozenset("abcdef")}
+    def __getitem__(self, number):
+        return self.arguments[number]
+
+def generator(first):
+    yield first
+
+made = [
+    Data(1, "a", torch.arange(300_000), np.ones(5)),
+    generator(5),
+    generator,
+    functools.partial(generator, 5),
+    [{"x": torch.ones(3), "label": {"a", "b", "c"}}] * 1000,
+    iter(["a", "b"]),
+]
+print(json.dumps([contents_of(one) for one in made]))
+"""
+
+
+def test_contents_are_the_same_in_every_process() -> None:
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", CONTENTS],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2)
+    ]
+    assert found[0] == found[1]
+    assert len(set(json.loads(found[0]))) == 6

@@ -1,6 +1,9 @@
 """Going on with a job: only with the same source, options, transform and part; else it says what differs."""
 
+import re
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,90 @@ def test_another_source_is_refused(dest: Path) -> None:
         pack(Numbers(COUNT + 1), dest)
     with pytest.raises(UsageError, match=r'kind "dataset", and has "iterable" now'):
         pack(iter(Numbers(COUNT)), dest)
+
+
+class Shifted(Numbers):
+    """A dataset with an argument."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__(COUNT)
+        self.by = by
+
+    def __getitem__(self, number: int) -> dict[str, int]:
+        return {"number": number + self.by}
+
+
+def shifted(by: int) -> Iterator[dict[str, int]]:
+    for number in range(COUNT):
+        yield {"number": number + by}
+
+
+def rows(by: int) -> list[dict[str, int]]:
+    return [{"number": number + by} for number in range(COUNT)]
+
+
+def columns(by: int) -> dict[str, torch.Tensor]:
+    return {"number": torch.arange(COUNT) + by}
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (Shifted, "tests.packing.test_resume.Shifted"),
+        (shifted, "generator shifted"),
+        (rows, "builtins.list"),
+        (columns, "builtins.dict"),
+        (lambda by: partial(shifted, by), "functools.partial"),
+    ],
+)
+@pytest.mark.parametrize("complete", [False, True])
+def test_an_object_with_other_contents_is_refused_unless_it_is_accepted(
+    dest: Path, made: Any, name: str, complete: bool
+) -> None:
+    """Of the same class and length: nothing else would tell that its samples are others."""
+    if complete:
+        pack(made(0), dest)
+    else:
+        begin(made(0), dest)
+    before = files_of(dest)
+    told = rf"^{re.escape(name)} is not what .* was packed from: .*accept_changed_transform=True"
+    with pytest.raises(UsageError, match=told):
+        pack(made(1000), dest)
+    assert files_of(dest) == before
+    packed = pack(made(1000), dest, accept_changed_transform=True)
+    first = packed.resumed_inputs
+    assert first == COUNT if complete else 300 <= first < COUNT
+    assert numbers_of(dest) == [number + (0 if number < first else 1000) for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("returned", ["[{'number': n + BY} for n in range(400)]", "generator()"])
+def test_a_name_that_stands_for_something_else_now_is_refused(
+    dest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returned: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(by: int) -> str:
+        sys.modules.pop("shifted_module", None)
+        (tmp_path / "shifted_module.py").write_text(
+            f"BY = {by}\ndef generator():\n    for n in range(400):\n        yield {{'number': n + {by}}}\n"
+            f"def made():\n    return {returned}\n"
+        )
+        return "shifted_module:made"
+
+    begin(write(0), dest)
+    assert pack(write(0), dest).resumed_inputs >= 300
+    with pytest.raises(UsageError, match=r"shifted_module:made is not what .* was packed from"):
+        pack(write(1000), dest)
+    sys.modules.pop("shifted_module", None)
+
+
+@pytest.mark.parametrize("made", [Shifted, shifted, rows, columns, lambda by: partial(shifted, by)])
+def test_an_equal_object_goes_on(dest: Path, made: Any) -> None:
+    begin(made(5), dest)
+    assert pack(made(5), dest).resumed_inputs >= 300
+    assert numbers_of(dest) == list(range(5, COUNT + 5))
 
 
 def test_files_that_changed_are_refused(dest: Path, tmp_path: Path) -> None:

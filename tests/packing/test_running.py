@@ -13,12 +13,13 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.errors import PackError
+from cordwood.errors import FormatError, PackError, UsageError
 from cordwood.packing import pool, tasks
 from tests.feed.leftovers import Leftovers
 from tests.packing.forkedworkers import launch
 from tests.packing.memory import folder_in_memory
 from tests.packing.numbers import Numbers, numbers_of, pack
+from tests.sources import photos as images
 from tests.store.photos import files_of, photo
 
 COUNT = 400
@@ -249,3 +250,119 @@ def test_module_and_name(dest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "path", list(sys.path))
     pack("named_module:samples", dest, "named_module:negative", workers=1)
     assert numbers_of(dest) == [0, -1, -2, -3, -4]
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "s", "cat/s", "link/s", "../in/s"])
+def test_a_destination_in_the_folder_that_is_packed_is_refused(tmp_path: Path, name: str) -> None:
+    """Its files would be inputs of the next run."""
+    images.write(tmp_path / "in", "cat/1.png", "dog/2.png")
+    (tmp_path / "link").symlink_to("in")
+    dest = tmp_path / name if name.startswith("link") else tmp_path / "in" / name
+    before = files_of(tmp_path / "in")
+    with pytest.raises(UsageError, match=r" is inside of .*in, which is packed: name a place outside of it"):
+        pack(tmp_path / "in", dest)
+    assert files_of(tmp_path / "in") == before
+
+
+def test_a_destination_beside_the_source_is_not(tmp_path: Path) -> None:
+    """Also one whose name begins with the source's, or beside a manifest and the images that it names."""
+    images.write(tmp_path / "in", "cat/1.png", "dog/2.png")
+    assert pack(tmp_path / "in", tmp_path / "in.cordwood").samples == 2
+    (tmp_path / "in" / "list.csv").write_text("path\ncat/1.png\n")
+    assert pack(tmp_path / "in" / "list.csv", tmp_path / "in" / "s.cordwood").samples == 1
+
+
+def test_pil_images_without_a_transform_are_refused(tmp_path: Path) -> None:
+    """A store cannot hold them."""
+    images.write(tmp_path / "in", "1.png", "2.png")
+    with pytest.raises(UsageError, match="decode='pil' is for a transform that takes PIL images, and there is none"):
+        pack(tmp_path / "in", tmp_path / "s", decode="pil")
+    assert not (tmp_path / "s").exists()
+    pack(tmp_path / "in", tmp_path / "s", {"image": lambda image: image.width}, decode="pil")
+    assert [sample["image"] for sample in cw.open(tmp_path / "s")] == [7, 7]
+    # Where there are no images it says nothing.
+    assert pack(Numbers(3), tmp_path / "numbers", decode="pil").samples == 3
+
+
+def test_how_large_images_may_be(tmp_path: Path) -> None:
+    images.write(tmp_path / "in", "1.png", "2.png")
+    (tmp_path / "in" / "list.csv").write_text("path\n2.png\n")
+    for source in (tmp_path / "in", tmp_path / "in" / "list.csv"):
+        dest = tmp_path / f"{source.name}.cordwood"
+        with pytest.raises(PackError, match=r"input 0 .*\.png: .* 7 x 6, 42 pixels; 41 are allowed"):
+            pack(source, dest, most_pixels=41)
+        pack(source, dest, most_pixels=42)  # and it goes on: what is stored does not depend on it
+        assert cw.open(dest)[0]["image"].shape == (3, 6, 7)
+
+
+def test_links_out_of_the_folder(tmp_path: Path) -> None:
+    images.write(tmp_path / "elsewhere", "1.png")
+    torch.save({"x": torch.arange(3)}, tmp_path / "elsewhere" / "1.pt")
+    for name, ending in (("images", "png"), ("tensors", "pt"), ("listed", "png")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"link.{ending}").symlink_to(tmp_path / "elsewhere" / f"1.{ending}")
+    (tmp_path / "listed" / "list.csv").write_text("path\nlink.png\n")
+    for source in ("images", "tensors", "listed/list.csv"):
+        dest = tmp_path / f"{source.partition('/')[0]}.cordwood"
+        with pytest.raises((UsageError, FormatError), match=r"link\.\w+ is a link to .*follow_links=True"):
+            pack(tmp_path / source, dest)
+        assert not dest.exists()
+        assert pack(tmp_path / source, dest, follow_links=True).samples == 1
+
+
+def test_numbers_may_be_numpys(dest: Path) -> None:
+    """People compute them."""
+    options: dict[str, Any] = {"seed": 3, "batch_size": 5, "part": (1, 2), "on_error": "retry", "retries": 1}
+    numpys = {
+        "seed": np.int64(3),
+        "batch_size": np.int32(5),
+        "part": (np.int64(1), np.int64(2)),
+        "retries": np.uint8(1),
+    }
+
+    def noisy_batch(batch: dict[str, Any]) -> dict[str, Any]:
+        return {**batch, "noise": torch.rand(len(batch["number"]))}
+
+    pack(Numbers(20), dest, noisy_batch, batched=True, **options)
+    other = dest.with_name("other")
+    pack(Numbers(20), other, noisy_batch, batched=True, workers=np.int64(0), **{**options, **numpys})
+    assert files_of(other) == files_of(dest)
+    # The same job, so it goes on with it.
+    assert any("complete" in note for note in pack(Numbers(20), other, noisy_batch, batched=True, **options).notes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workers": True},
+        {"workers": 1.0},
+        {"workers": "2"},
+        {"workers": 1 << 20},
+        {"seed": None},
+        {"seed": 1 << 63},
+        {"batch_size": 2.5},
+        {"most_pixels": 0},
+        {"most_pixels": "many"},
+        {"decode": "numpy"},
+        {"decode_size": 0},
+    ],
+)
+def test_wrong_options_are_named(dest: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        pack(Numbers(3), dest, **wrong)
+    assert not dest.exists()
+
+
+@pytest.mark.parametrize(
+    ("kept", "samples", "dropped"), [(lambda rows: rows[:2], 8, 12), (lambda rows: rows.repeat(2), 40, 0)]
+)
+def test_batches_that_come_back_shorter_or_longer_are_counted(
+    dest: Path, kept: Any, samples: int, dropped: int
+) -> None:
+    """Nobody can tell which rows are of which input, but how many there are."""
+    packed = pack(Numbers(20), dest, lambda batch: {"number": kept(batch["number"])}, batched=True, batch_size=5)
+    assert (packed.inputs, packed.samples, packed.dropped) == (20, samples, dropped)
+    assert ("dropped" in str(packed)) == bool(dropped)

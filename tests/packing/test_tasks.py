@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from cordwood.packing.tasks import Tasks
 from cordwood.packing.work import Result
 from cordwood.sources import Input
@@ -59,3 +61,34 @@ def test_samples_as_they_are_travel_one_by_one() -> None:
         assert len(task[1]) == 1
         tasks.learn(Result([1], raw=[[{}]], seconds=1e-6))
     assert tasks.next() is None
+
+
+def sizes_of(tasks: Tasks, nbytes: int, count: int) -> list[int]:
+    """Inputs of the next tasks, if so many bytes are sent for each input, and nothing takes any time."""
+    found = []
+    for _ in range(count):
+        task = tasks.next()
+        assert task is not None
+        inputs = len(task[1])
+        found.append(inputs)
+        tasks.learn_size(inputs, nbytes * inputs)
+        tasks.learn(Result([1] * inputs, raw_sizes=[8] * inputs, seconds=1e-9))
+    return found
+
+
+@pytest.mark.parametrize(("nbytes", "most"), [(1, 2048), (8 << 10, 1024), (1 << 20, 8), (5 << 20, 1), (1 << 30, 1)])
+def test_large_inputs_make_small_tasks(nbytes: int, most: int) -> None:
+    """Those of an iterable are whole samples, whatever the transform makes of them."""
+    assert max(sizes_of(Tasks(map(Input, range(100_000)), 0, None, 1), nbytes, 12)) == most
+
+
+@pytest.mark.parametrize(("nbytes", "most"), [(1, 2044), (1 << 20, 7), (1 << 30, 7)])
+def test_large_inputs_do_not_cut_batches(nbytes: int, most: int) -> None:
+    assert max(sizes_of(Tasks(map(Input, range(100_000)), 0, None, 7), nbytes, 12)) == most
+
+
+def test_tasks_grow_again_when_inputs_are_small_again() -> None:
+    tasks = Tasks(map(Input, range(100_000)), 0, None, 1)
+    sizes_of(tasks, 10, 6)
+    assert sizes_of(tasks, 8 << 20, 3)[1:] == [1, 1]
+    assert sizes_of(tasks, 10, 5) == [1, 4, 16, 64, 256]

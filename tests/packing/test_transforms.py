@@ -190,9 +190,29 @@ def test_a_batched_function_takes_and_returns_a_batch() -> None:
     assert made[1][0]["path"] == "1.jpg"
 
 
-def test_rows_of_another_number_belong_to_the_last_input() -> None:
-    transform = prepare_transform(lambda batch: batch[batch > 0], batched=True)
-    assert transform.apply_batch([torch.tensor(n) for n in (1, 0, 2)], SEED) == [[], [], [1, 2]]
+@pytest.mark.parametrize(
+    ("rows", "samples"),
+    [
+        ([], [[], [], []]),
+        ([7], [[7], [], []]),
+        ([7, 8], [[7], [8], []]),
+        ([7, 8, 9], [[7], [8], [9]]),
+        ([7, 8, 9, 10, 11], [[7], [8], [9, 10, 11]]),
+        ([None, 8], [[], [8], []]),
+        ([[7, 8], 9], [[7, 8], [9], []]),
+        ([7, 8, None, [9, 10], None, 11], [[7], [8], [9, 10, 11]]),
+    ],
+)
+def test_fewer_rows_count_for_the_first_inputs_and_more_for_the_last_one(rows: Any, samples: list[Any]) -> None:
+    transform = prepare_transform(lambda batch: rows, batched=True)
+    assert transform.apply_batch([1, 2, 3], SEED) == samples
+
+
+def test_rows_of_a_tensor_that_has_fewer_or_more() -> None:
+    inputs = [torch.tensor(n) for n in (1, 0, 2)]
+    assert prepare_transform(lambda batch: batch[batch > 0], batched=True).apply_batch(inputs, SEED) == [[1], [2], []]
+    more = prepare_transform(lambda batch: batch.repeat(2), batched=True)
+    assert more.apply_batch(inputs, SEED) == [[1], [0], [2, 1, 0, 2]]
 
 
 def test_a_list_of_samples_may_come_back_and_none_in_it_drops_one() -> None:
@@ -210,7 +230,8 @@ def test_inputs_that_are_none_are_left_out_of_the_batch() -> None:
     assert transform.apply_batch(["a", None, "b"], SEED) == [["a"], [], ["b"]]
     assert transform.apply_batch([None], SEED) == [[]]
     three = prepare_transform(lambda batch: [1, 2, 3], batched=True)
-    assert three.apply_batch(["a", "b", None], SEED) == [[], [1, 2, 3], []]
+    assert three.apply_batch(["a", "b", None], SEED) == [[1], [2, 3], []]
+    assert three.apply_batch([None, "a", None, "b"], SEED) == [[], [1], [], [2, 3]]
 
 
 def test_a_function_of_a_field_of_a_batch() -> None:

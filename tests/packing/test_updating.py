@@ -157,6 +157,66 @@ def test_inputs_that_failed_are_tried_again_with_another_transform(texts: Folder
     assert ("e", "bad") in texts.lines
 
 
+def during(outage: Path) -> Any:
+    """A transform that fails for what begins with "n" as long as there is a file: the network is down, say."""
+
+    def fetched(sample: dict[str, Any]) -> list[dict[str, Any]]:
+        if sample["path"].startswith("n") and outage.exists():
+            raise OSError("the network is down")
+        return split(sample)
+
+    return fetched
+
+
+@pytest.mark.parametrize(("on_error", "tried"), [("fail", ["n1", "n2"]), ("retry", ["n1", "n2"]), ("skip", [])])
+def test_inputs_that_failed_are_tried_again_unless_they_are_skipped(
+    tmp_path: Path, on_error: str, tried: list[str]
+) -> None:
+    """Whoever skips what fails would have the same shards written anew every time."""
+    texts, outage = Folder(tmp_path), tmp_path / "outage"
+    outage.touch()
+    texts.write(a="a1 a2", n1="x1", b="b1", c="c1 c2 c3", n2="y1 y2", d="d1")
+    texts.pack(update=False, transform=during(outage))
+    errors = texts.store.with_name("x.cordwood.errors.jsonl")
+    assert len(errors.read_text().splitlines()) == 2
+    outage.unlink()
+    assert texts.pack(transform=during(outage), on_error=on_error) == tried
+    assert errors.exists() == (not tried)
+    if tried:
+        texts.assert_good("a", "b", "c", "d", "n1", "n2")
+    assert texts.pack(transform=during(outage), on_error=on_error) == []  # all that failed is there now
+
+
+def test_what_fails_again_is_named_and_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    texts, outage = Folder(tmp_path), tmp_path / "outage"
+    outage.touch()
+    texts.write(a="a1 a2", n1="x1", b="b1")
+    texts.pack(update=False, transform=during(outage))
+    before = files_of(texts.store)
+    with pytest.raises(PackError, match=r"\(n1\) failed: OSError: the network is down"):
+        texts.pack(transform=during(outage), on_error="fail")
+    assert files_of(texts.store) == before
+
+
+def test_a_failure_promises_what_is_so(texts: Folder) -> None:
+    """While shards are written anew nothing is kept of what was done; afterwards it is as in any job."""
+    texts.write(a="bad", g="g1")
+    with pytest.raises(PackError) as caught:
+        texts.pack(on_error="fail", most_errors=0)
+    assert "(a) failed: ValueError: it says bad; the store is as it was before the update; on_error='skip'" in str(
+        caught.value
+    )
+    assert "what comes before it is packed" not in str(caught.value)
+    assert f"{texts.store} is as it was before the update" in caught.value.__notes__
+    texts.write(a="A1", e="E1", h="bad")
+    with pytest.raises(PackError, match=r"\(h\) failed: .*; what comes before it is packed, and the same call goes on"):
+        texts.pack(on_error="fail")
+    assert [name for name, _ in texts.lines if name in "ae"] == ["a", "e"]
+    texts.write(h="h1")
+    texts.pack(on_error="fail")
+    texts.assert_good(*"abcdefgh")
+
+
 def kinder(sample: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**one, "line": one["line"].lower()} for one in split({**sample, "text": sample["text"].upper()})]
 

@@ -1,5 +1,6 @@
 """What a process does with inputs: the same for each of them, whoever does it, and in whatever company."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,6 +99,33 @@ def test_a_batch_that_fails_fails_for_all_that_are_in_it() -> None:
         "ValueError: no ten",
         "ValueError: no ten",
     ]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("of", ["reader", "transform"])
+def test_a_program_that_wants_to_end_is_a_failure_of_its_input(batch: int, of: str) -> None:
+    """`sys.exit` in somebody's code does not end the job without a word."""
+
+    def reader(number: int) -> int:
+        return sys.exit(f"at {number}") if number == 2 and of == "reader" else number
+
+    def transform(given: Any) -> Any:
+        return sys.exit("at 2") if 2 in torch.as_tensor(given).reshape(-1) and of == "transform" else given
+
+    doing = Work(reader, prepare_transform(transform, batched=batch > 1), 0, batch)
+    result = doing.do(0, [0, 1, 2, 3, 4, 5])
+    failed = [2, 3] if (batch, of) == (2, "transform") else [2]
+    assert [place for place, count in enumerate(result.counts) if count == FAILED] == failed
+    assert {failure.error for failure in result.failures.values()} == {"SystemExit: at 2"}
+    assert "sys.exit" in result.failures[2].traceback
+
+
+def test_ctrl_c_is_no_failure_of_an_input() -> None:
+    def interrupted(sample: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work(interrupted).do(0, [0])
 
 
 def test_it_tells_where_it_is() -> None:

@@ -80,6 +80,12 @@ class TestObjects:
     def test_a_dataset_is_iterated_where_that_is_asked_for(self) -> None:
         assert isinstance(find([1, 2], "iterable"), IterableSource)
 
+    def test_what_samples_come_from_is_what_was_given(self) -> None:
+        """It is compared by a job that goes on."""
+        found: Any
+        for found in ([1, 2], {"x": torch.zeros(2)}, torch.zeros(2), ByNumber(), Stream(), numbers, numbers()):
+            assert find(found).origin() is found
+
     def test_a_source_passes(self) -> None:
         source = DatasetSource([1])
         assert find(source) is source

@@ -170,6 +170,36 @@ class TestOptions:
         with pytest.raises(FormatError, match=r"1\.png: "):
             samples(source)
 
+    @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP"])
+    @pytest.mark.parametrize("size", [(40, 30), (160, 320)])
+    def test_what_is_kept_is_whole(self, tmp_path: Path, kind: str, size: tuple[int, int]) -> None:
+        """Else it would be found in training, by a batch that fails."""
+        name = f"cat/1.{kind.lower()}"
+        (tmp_path / "cat").mkdir()
+        Image.fromarray(photos.pixels(0, *size)).save(tmp_path / name, kind)
+        source = find(tmp_path, "images", SourceOptions(keep_encoded=frozenset({"image"})))
+        data = (tmp_path / name).read_bytes()
+        assert samples(source)[0]["image"] == data
+        for kept in (len(data) - len(data) // 4, len(data) // 2, 40):
+            (tmp_path / name).write_bytes(data[:kept])
+            with pytest.raises(FormatError, match=rf"^cat/1\.{kind.lower()}: "):
+                samples(source)
+
+    def test_what_is_kept_is_no_larger_than_allowed(self, tmp_path: Path) -> None:
+        photos.write(tmp_path, "1.png")
+        options = SourceOptions(most_pixels=41, keep_encoded=frozenset({"image"}))
+        with pytest.raises(FormatError, match=r"^1\.png: .* 7 x 6, 42 pixels; 41 are allowed"):
+            samples(find(tmp_path, options=options))
+
+    def test_links_out_of_the_folder_if_they_are_allowed(self, tmp_path: Path) -> None:
+        photos.write(tmp_path, "elsewhere/1.png", "in/cat/2.png")
+        (tmp_path / "in" / "cat" / "3.png").symlink_to(tmp_path / "elsewhere" / "1.png")
+        with pytest.raises(UsageError, match=r"cat/3\.png is a link .*outside of .*follow_links=True"):
+            find(tmp_path / "in")
+        first, second = samples(find(tmp_path / "in", options=SourceOptions(follow_links=True)))
+        assert (first["path"], second["path"]) == ("cat/2.png", "cat/3.png")
+        assert np.array_equal(second["image"].permute(1, 2, 0), photos.pixels(0))
+
     def test_a_bomb_is_refused_by_its_header(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "1.png")
         with pytest.raises(FormatError, match=r"1\.png: .* 7 x 6, 42 pixels; 41 are allowed"):

@@ -167,6 +167,33 @@ class TestLinks:
         with pytest.raises(UsageError, match=message):
             listed(root)
 
+    def test_out_of_the_folder_if_that_is_allowed(self, tmp_path: Path) -> None:
+        root = tmp_path / "photos"
+        write(root, "a/1.x")
+        write(tmp_path, "elsewhere/2.x")
+        (root / "link.x").symlink_to("../elsewhere/2.x")
+        listing = list_folder(root, lambda name: True, lambda path: True, follow_links=True)
+        assert paths(listing) == ["link.x", "a/1.x"]
+        status = (tmp_path / "elsewhere" / "2.x").stat()
+        first = next(listing.files())
+        assert (first.size, first.stamp) == (status.st_size, status.st_mtime_ns)
+
+    @pytest.mark.parametrize(
+        ("target", "message"),
+        [
+            ("../elsewhere", "link.x is a link to .*elsewhere', which is no file: links to folders are not followed"),
+            ("../nothing", "link.x is a link that leads nowhere"),
+            ("link.x", "link.x is a link that leads nowhere"),
+        ],
+    )
+    def test_to_no_file_though_it_is_allowed(self, tmp_path: Path, target: str, message: str) -> None:
+        root = tmp_path / "photos"
+        write(root, "a/1.x")
+        write(tmp_path, "elsewhere/2.x")
+        (root / "link.x").symlink_to(target)
+        with pytest.raises(UsageError, match=message):
+            list_folder(root, lambda name: True, lambda path: True, follow_links=True)
+
     def test_a_folder_that_leads_round_in_circles_is_refused(self, tmp_path: Path) -> None:
         write(tmp_path, "a/1.x")
         (tmp_path / "a" / "again").symlink_to(tmp_path)

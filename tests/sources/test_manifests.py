@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.sources import Source, find
+from cordwood.sources import Source, SourceOptions, find
 from cordwood.sources.manifests import relative_path
 from tests.sources import photos
 
@@ -60,7 +60,10 @@ class TestCsv:
         [
             (["3", "-1"], [3, -1], {}),
             (["3", "0.5"], [3.0, 0.5], {}),
-            (["007", "3"], [7.0, 3.0], {}),
+            (["007", "3"], [0, 1], {"label": ["007", "3"]}),
+            (["3", "007"], [1, 0], {"label": ["007", "3"]}),
+            (["-07", "1"], [0, 1], {"label": ["-07", "1"]}),
+            (["0", "-2"], [0, -2], {}),
             (["3", "b"], [0, 1], {"label": ["3", "b"]}),
             (["1_0", "2"], [0, 1], {"label": ["1_0", "2"]}),
         ],
@@ -78,6 +81,41 @@ class TestCsv:
             {"path": "3.png", "age": 1, "weight": 2.0, "note": "a", "zip": ""},
             {"path": "cat/1.png", "age": -5, "weight": 2.5, "note": "7", "zip": "12"},
         ]
+
+    @pytest.mark.parametrize(
+        ("written", "values"),
+        [
+            (["0012", "5"], ["0012", "5"]),
+            (["5", "0012"], ["5", "0012"]),
+            (["0.5", "00.5"], ["0.5", "00.5"]),
+            (["0.50", "1e-3"], [0.5, 0.001]),
+            ([".5", "5."], [0.5, 5.0]),
+            (["0", "0.0"], [0.0, 0.0]),
+            (["+3", "4"], [3.0, 4.0]),
+            (["nan", "-inf"], [float("nan"), float("-inf")]),
+            (["123456789012345678", "1"], [123456789012345678, 1]),
+            (["12345678901234567890", "1"], ["12345678901234567890", "1"]),
+            (["12345678901234567890", "0.5"], ["12345678901234567890", "0.5"]),
+            (["1.", "."], ["1.", "."]),
+            (["1e5", "e5"], ["1e5", "e5"]),
+            (["0x1", "1"], ["0x1", "1"]),
+        ],
+    )
+    def test_codes_are_text_and_lose_no_digit(self, root: Path, written: list[str], values: list[Any]) -> None:
+        source = manifest(root, f"path,code\n3.png,{written[0]}\ncat/1.png,{written[1]}\n")
+        found = [sample["code"] for sample in samples(source)]
+        assert [type(value) for value in found] == [type(value) for value in values]
+        assert repr(found) == repr(values)
+
+    @pytest.mark.parametrize("line", [2, 3])
+    def test_labels_that_are_no_utf8_are_refused_with_their_line(self, root: Path, line: int) -> None:
+        rows = [b"3.png,cat\n", b"cat/1.png,dog\n"]
+        rows[line - 2] = rows[line - 2].replace(b"\n", b" \xe9\n")
+        with pytest.raises(FormatError, match=rf"list\.csv, line {line}: the label '.*udce9' is not UTF-8: save"):
+            manifest(root, b"path,label\n" + b"".join(rows))
+        # Text that is UTF-8 is a class.
+        text = b"path,label\n" + b"".join(rows).decode("latin-1").encode()
+        assert any("é" in name for name in manifest(root, text).classes["label"])
 
     def test_quotes_line_ends_blank_lines_and_a_byte_order_mark(self, root: Path) -> None:
         text = '\ufeff\r\npath,note\r\n3.png,"a, ""b""\r\nc"\r\n\r\ncat/1.png,d\r\n'
@@ -241,6 +279,23 @@ class TestPathsThatLead:
         (root / link).symlink_to(target)
         with pytest.raises(FormatError, match=r"list\.csv, line 3: out.* is a link to .*outside"):
             manifest(root, "path\n1.png\nout/secret.png\n")
+
+    @pytest.mark.parametrize(("link", "target"), [("out", ".."), ("out/secret.png", "../../secret.png")])
+    def test_by_a_link_that_is_allowed(self, tmp_path: Path, link: str, target: str) -> None:
+        photos.write(tmp_path, "secret.png", "photos/1.png")
+        root = tmp_path / "photos"
+        (root / link).parent.mkdir(exist_ok=True)
+        (root / link).symlink_to(target)
+        (root / "list.csv").write_text("path\n1.png\nout/secret.png\n")
+        source = find(root / "list.csv", options=SourceOptions(follow_links=True))
+        assert [given.size is not None for given in source.inputs()] == [True, True]
+        assert samples(source) == [{"path": "1.png"}, {"path": "out/secret.png"}]
+
+    @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd"])
+    def test_paths_that_lead_out_are_refused_all_the_same(self, root: Path, path: str) -> None:
+        (root / "list.csv").write_text(f"path\n{path}\n")
+        with pytest.raises(FormatError, match=r"list\.csv, line 2"):
+            find(root / "list.csv", options=SourceOptions(follow_links=True))
 
     def test_a_link_within_the_folder_is_a_file(self, root: Path) -> None:
         (root / "4.png").symlink_to("3.png")

@@ -14,7 +14,7 @@ import torch
 
 import cordwood.tensors
 from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.sources import Source, find
+from cordwood.sources import Source, SourceOptions, find
 
 
 def samples(source: Source, start: int = 0) -> list[Any]:
@@ -104,6 +104,14 @@ class TestFolder:
         os.mkfifo(tmp_path / "a.pt")
         with pytest.raises(StorageError, match=r"a\.pt: there is no such file"):
             samples(source)
+
+    def test_links_out_of_the_folder_if_they_are_allowed(self, tmp_path: Path) -> None:
+        (tmp_path / "in").mkdir()
+        torch.save({"x": torch.arange(3)}, tmp_path / "elsewhere.pt")
+        (tmp_path / "in" / "a.pt").symlink_to("../elsewhere.pt")
+        with pytest.raises(UsageError, match=r"a\.pt is a link .*outside of .*follow_links=True"):
+            find(tmp_path / "in")
+        same(samples(find(tmp_path / "in", options=SourceOptions(follow_links=True))), [{"x": torch.arange(3)}])
 
     def test_a_folder_without_tensors_says_what_it_holds(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("text")

@@ -14,7 +14,7 @@ from cordwood.errors import CordwoodError, PackError
 from cordwood.packing.inputfiles import FAILED
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.pool import QUEUED, Died, Finished, Pool
-from cordwood.packing.tasks import Tasks
+from cordwood.packing.tasks import Tasks, size_of
 from cordwood.packing.work import Failure, Result, Settled, Work
 from cordwood.packing.worker import NOWHERE, Job, Task
 from cordwood.sources import Input
@@ -95,6 +95,7 @@ class Engine:
             task, inputs = found
             with one_thread():
                 result = work.do(*task)
+            self._tasks.learn_size(len(inputs), sum(map(size_of, task.handles)))
             self._tasks.learn(result)
             self._output.take(task.first, inputs, result)
             self._look_around(report)
@@ -146,7 +147,9 @@ class Engine:
             self._barren = 0
             self._tasks.learn(event.result)
             del self._sent[event.first]
-            self._finish(event.first, self._under_way.pop(event.first), event.result)
+            # Without their handles, which may be whole samples: it may be long until it is their turn.
+            inputs = [Input(None, *one[1:]) for one in self._under_way.pop(event.first)]
+            self._finish(event.first, inputs, event.result)
 
     def _finish(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         self._done[first] = inputs, result

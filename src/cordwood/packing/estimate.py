@@ -22,6 +22,7 @@ from cordwood.packing.beginning import settled_before
 from cordwood.packing.estimation import Estimate
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.summary import torch_save_bytes
+from cordwood.packing.tasks import size_of
 from cordwood.packing.transforms import Transform
 from cordwood.packing.work import SampleEncoder, seed_of
 from cordwood.sources import Input, Source
@@ -180,15 +181,7 @@ class _Kept:
     def add(self, sample: Any) -> None:
         if len(self.samples) < _MOST_KEPT and self._nbytes < _MOST_KEPT_BYTES:
             self.samples.append(snapshot(sample))
-            self._nbytes += _nbytes(sample)
-
-
-def _nbytes(value: Any) -> int:
-    if isinstance(value, Mapping):
-        return sum(map(_nbytes, value.values()))
-    if isinstance(value, list | tuple):
-        return sum(map(_nbytes, value))
-    return int(getattr(value, "nbytes", 0))
+            self._nbytes += size_of(sample)
 
 
 def _encoding(store: Path, samples: list[Any], clock: Clock) -> float:

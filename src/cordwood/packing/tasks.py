@@ -9,6 +9,10 @@ Nothing that is stored depends on where a task ends.
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
 
 from cordwood.packing.work import Result
 from cordwood.packing.worker import Task
@@ -17,6 +21,7 @@ from cordwood.sources import Input
 _SECONDS = 0.05  # of a task: sending it and its result take some ten thousandths
 _MOST_INPUTS = 2048
 _MOST_BYTES = 8 << 20  # of samples before they are encoded
+_DEEPEST = 8  # containers that are looked into
 _GROWTH = 4  # at most, from one task to the next
 
 
@@ -45,7 +50,7 @@ class Tasks:
         return task, found
 
     def learn_size(self, inputs: int, nbytes: int) -> None:
-        """So many bytes were sent for so many inputs: those of an iterable are samples, and may be large."""
+        """So many bytes are taken by so many inputs: those of an iterable are samples, and may be large."""
         self._most_units = min(_MOST_INPUTS // self._batch, _MOST_BYTES * inputs // (max(nbytes, 1) * self._batch))
         self._units = max(1, min(self._units, self._most_units))
 
@@ -58,3 +63,16 @@ class Tasks:
         by_bytes = _MOST_BYTES * units / max(sum(result.raw_sizes), 1)
         wanted = min(by_time, by_bytes, self._units * _GROWTH, self._most_units)
         self._units = max(1, int(wanted))
+
+
+def size_of(handle: Any, depth: int = 0) -> int:
+    """About the bytes of what a source gives a reader: a number or a path, or a whole sample."""
+    if isinstance(handle, torch.Tensor):
+        return int(handle.nbytes) if handle.layout is torch.strided else 0
+    if isinstance(handle, np.ndarray):
+        return int(handle.nbytes)
+    if isinstance(handle, str | bytes | bytearray):
+        return len(handle)
+    if isinstance(handle, dict | tuple | list) and depth < _DEEPEST:
+        return sum(size_of(item, depth + 1) for item in (handle.values() if isinstance(handle, dict) else handle))
+    return 8

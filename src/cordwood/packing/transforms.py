@@ -104,11 +104,8 @@ class Transform:
             assert self._function is not None  # noqa: S101 - for the type checker: checked by prepare_transform
             result = self._function(batch, seed)
         rows = [] if result is None else cut(result)
-        if len(rows) != len(given):
-            made[given[-1]] = [sample for row in rows for sample in _several(row)]
-            return made
-        for place, row in zip(given, rows, strict=True):
-            made[place] = _several(row)
+        for number, row in enumerate(rows):
+            made[given[min(number, len(given) - 1)]] += _several(row)
         return made
 
     def _with_fields(self, sample: Any, seed: int) -> Any:

@@ -91,7 +91,7 @@ class Survey:
 
 
 def survey(folder: Path) -> Survey:
-    """Look at some files of every folder, hidden ones and links left out, a few hundred at most."""
+    """Look at some files of every folder, hidden ones and links to folders left out, a few hundred at most."""
     found = Survey()
     waiting = [os.fspath(folder)]
     files = entries_seen = 0
@@ -108,7 +108,7 @@ def survey(folder: Path) -> Survey:
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
+                    elif _is_file(entry):
                         if here == _FILES_A_FOLDER:
                             found.stopped = True
                             break
@@ -118,6 +118,14 @@ def survey(folder: Path) -> Survey:
         except OSError:
             continue  # a folder that cannot be listed is told of when it is to be
     return found
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Also by a link: whether it may be followed is decided when the files are listed."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _count(found: Survey, path: Path) -> None:

@@ -58,12 +58,16 @@ class SamplesInMemory(DatasetSource):
 
     def __init__(self, found: Any, name: str | None = None) -> None:
         super().__init__(rows_of(found, name or type_name(found)), name or type_name(found))
+        self._found = found
 
     def inputs(self, start: int = 0) -> Iterator[Input]:
         return (Input(self._dataset[number]) for number in range(start, self._count))
 
     def reader(self) -> Callable[[Any], Any]:
         return own
+
+    def origin(self) -> Any:
+        return self._found
 
 
 class _ByNumber:

@@ -10,7 +10,6 @@ Paths are told by their content (`kinds`), objects by what they can do.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +68,19 @@ def _exists(path: Path) -> bool:
 def _by_name(text: str, kind: str | None) -> Source:
     found = made(text, "source")
     if isinstance(found, Iterator):
-        # Made anew each time it is gone through; a generator that nobody starts does nothing.
-        return _of_object(partial(made, text, "source"), kind, text)
+        return _of_object(_MadeAnew(text, found), kind, text)
     return _of_object(found, kind, text)
+
+
+class _MadeAnew:
+    """Makes an iterator each time it is gone through. The first tells what it is, and is not gone through."""
+
+    def __init__(self, text: str, first: Iterator[Any]) -> None:
+        self._text = text
+        self._first = first
+
+    def __call__(self) -> Any:
+        return made(self._text, "source")
 
 
 def _of_object(found: Any, kind: str | None, name: str | None = None) -> Source:

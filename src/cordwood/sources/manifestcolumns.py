@@ -15,8 +15,10 @@ from cordwood.errors import FormatError
 LABEL: Final = "label"
 _MOST_CLASSES = 1 << 16
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # what fits 64 bits, and is written back the same
-# Not 007, which is a code, and not a number.
-_NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)")
+# Not 007, nor a whole number that does not fit: those are codes, of which a number would lose digits.
+_NUMBER = re.compile(
+    r"[+-]?((0|[1-9][0-9]{0,17})|(0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)"
+)
 _INT, _FLOAT, _STR, _OTHER = "int", "float", "str", "other"
 
 
