@@ -7,7 +7,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
-BENCH_SUITES ?= codecs tensors store feed
+BENCH_SUITES ?= codecs tensors store feed pack
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 

@@ -36,7 +36,7 @@ from benchmarks.packages import PackageCache  # noqa: E402
 from tests.benchmarks.tiny import measured, rows_of  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell what is held")
-TINY = Counts(made=7, files=11, decoded=4, burned=(2, 5), tiny=1000, story=10, batch=4)
+TINY = Counts(made=7, files=11, decoded=4, burned=8, tiny=1000, story=10, batch=4)
 MIB = 1 << 20
 
 
@@ -310,7 +310,7 @@ def test_many_samples_are_judged_by_growth_and_by_the_time_to_resume(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = many(settings, monkeypatch)
-    assert outcome.tables[0].rows == [[71 * MIB, 90 * MIB, 19 * MIB]]
+    assert outcome.tables[0].rows == [[71 * MIB, 90 * MIB, 80 * MIB, 19 * MIB]]
     assert outcome.measured["pack-memory"].median == 19 / 16
     assert outcome.measured["pack-resume"].median == 2.0 / 5.0
 

@@ -123,17 +123,16 @@ class Pool:
 
     def wait(self, timeout: float) -> "Iterator[Finished | Died]":
         """What has happened; if nothing has, what happens within that many seconds."""
-        try:
+        with suppress(queue.Empty):
             worker, parts = self._arrived.get(timeout=timeout)
             while True:
                 # What a worker sent before it was found dead comes too late: its tasks are others' by now.
                 if worker in self._workers:
                     yield self._died(worker) if parts is None else self._finished(worker, parts)
                 worker, parts = self._arrived.get_nowait()
-        except queue.Empty:
-            # A process that a dead worker left behind may hold its end of the pipe.
-            for worker in [one for one in self._workers if one.process.poll() is not None]:
-                yield self._died(worker)
+        # A process that a dead worker left behind may hold its end of the pipe.
+        for worker in [one for one in self._workers if one.process.poll() is not None]:
+            yield self._died(worker)
 
     def _finished(self, worker: "_Worker", parts: Parts) -> Finished:
         message = unpack(parts)
