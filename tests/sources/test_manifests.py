@@ -313,9 +313,9 @@ class TestPathsThatLead:
             taken = relative_path(path)
         except FormatError:
             return
-        place = os.path.normpath(os.path.join("/root/of/it", taken))  # noqa: PTH118 - of text
-        assert place.startswith("/root/of/it/")
-        assert place == f"/root/of/it/{taken}"
+        place = os.path.normpath(os.path.join("/folder/of/it", taken))  # noqa: PTH118 - of text
+        assert place.startswith("/folder/of/it/")
+        assert place == f"/folder/of/it/{taken}"
 
 
 class TestRecognition:

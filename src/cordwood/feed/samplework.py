@@ -8,19 +8,16 @@ Which sample goes to which thread does not matter: results are in the order of t
 parameter ``seed`` gets the sample's own seed, so what it draws depends on nothing else.
 """
 
-import functools
-import inspect
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Self
 
-import torch
-
 from cordwood.errors import FeedError
 from cordwood.feed.collate import Collation
 from cordwood.store.choice import Numbers
 from cordwood.store.treatment import Seeds
+from cordwood.tensors.seeding import takes
 
 Fetch = Callable[[Numbers, Seeds], list[Any]]  # the samples of these numbers, with these seeds
 
@@ -37,7 +34,7 @@ class SampleTransform:
 
     def __init__(self, function: Callable[..., Any] | None) -> None:
         self.function = function
-        self.takes_seed = function is not None and _takes_seed(function)
+        self.takes_seed = function is not None and takes(function, "seed")
 
     def __call__(self, sample: Any, number: int, seed: int) -> Any:
         """The transformed sample; an error is the function's own, with a note that names the sample."""
@@ -51,23 +48,6 @@ class SampleTransform:
         except Exception as error:
             error.add_note(f"raised by sample_transform for sample {number} of the dataset")
             raise
-
-
-def _takes_seed(function: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter ``seed``, after the one for the sample, that nobody has filled yet."""
-    if isinstance(function, functools.partial) and "seed" in function.keywords:
-        return False
-    try:
-        # Calling a module leads to its method `forward`, which no signature tells.
-        parameters = inspect.signature(
-            function.forward if isinstance(function, torch.nn.Module) else function
-        ).parameters
-    except (TypeError, ValueError):  # written in C, without a signature
-        return False
-    found = parameters.get("seed")
-    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
-        return False
-    return found.kind is found.KEYWORD_ONLY or next(iter(parameters)) != "seed"
 
 
 def collated(collation: Collation, samples: list[Any], numbers: Sequence[int]) -> tuple[Any, list[tuple[str, str]]]:

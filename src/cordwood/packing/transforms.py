@@ -10,7 +10,6 @@ A `Transform` goes to worker processes by cloudpickle, so lambdas and functions 
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from cordwood.sources.importing import named
 from cordwood.store.look import snapshot
 from cordwood.store.schema import shown_names
 from cordwood.tensors.brief import brief
+from cordwood.tensors.seeding import takes
 
 _EXAMPLES = "a function of a sample, {'image': function of a field}, or 'module:name' of one"
 
@@ -124,8 +124,8 @@ class _Function:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._takes_seed = _takes(function, "seed")
-        self._takes_generator = _takes(function, "generator")
+        self._takes_seed = takes(function, "seed")
+        self._takes_generator = takes(function, "generator")
 
     def __call__(self, value: Any, seed: int) -> Any:
         extra: dict[str, Any] = {}
@@ -138,23 +138,6 @@ class _Function:
         except StopIteration as error:
             # On its way through generators it would end the run, and nobody would know.
             raise RuntimeError("the transform raised StopIteration") from error
-
-
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function has a parameter of this name, after the one for the sample, that nobody has filled yet."""
-    if isinstance(function, functools.partial) and name in function.keywords:
-        return False
-    try:
-        # Calling a module leads to its method `forward`, which no signature tells.
-        parameters = inspect.signature(
-            function.forward if isinstance(function, torch.nn.Module) else function
-        ).parameters
-    except (TypeError, ValueError):  # written in C, without a signature
-        return False
-    found = parameters.get(name)
-    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
-        return False
-    return found.kind is found.KEYWORD_ONLY or next(iter(parameters)) != name
 
 
 def _several(result: Any) -> list[Any]:

@@ -1,6 +1,10 @@
 """Random numbers of a sample's own, for code that draws them from the generators of the process."""
 
+import functools
+import inspect
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,3 +17,20 @@ def seed_generators(seed: int) -> None:
     # bits, since NumPy takes longer for more than most samples take.
     np.random.seed((seed ^ seed >> 32 ^ 0x9E3779B9) & 0xFFFFFFFF)
     torch.default_generator.manual_seed(seed)  # torch.manual_seed would also look for devices, for every sample
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function has a parameter of this name, after the one for the sample, that nobody has filled yet."""
+    if isinstance(function, functools.partial) and name in function.keywords:
+        return False
+    try:
+        # Calling a module leads to its method `forward`, which no signature tells.
+        parameters = inspect.signature(
+            function.forward if isinstance(function, torch.nn.Module) else function
+        ).parameters
+    except (TypeError, ValueError):  # written in C, without a signature
+        return False
+    found = parameters.get(name)
+    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
+        return False
+    return found.kind is found.KEYWORD_ONLY or next(iter(parameters)) != name
