@@ -144,17 +144,22 @@ def test_a_killed_program_leaves_no_files(prepared: str, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def assert_workers_end(script: str) -> None:
+    """Kill a script, and fail unless all of its processes end."""
+    with running(script) as process:
+        process.kill()
+        # The workers hold the other end of these pipes: it is closed when the last of them has ended.
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_workers_end_with_a_program_that_is_killed(prepared: str) -> None:
     workers = """
     for batch in Loader(ds, batch_size=1, sample_transform=same, sample_workers=2):
         print("going", flush=True)
         sys.stdin.readline()
     """
-    with running(prepared + textwrap.dedent(workers)) as process:
-        process.kill()
-        # The workers hold the other end of these pipes: it is closed when the last of them has ended.
-        process.communicate(timeout=PATIENCE)
-    assert process.returncode == -signal.SIGKILL
+    assert_workers_end(prepared + textwrap.dedent(workers))
 
 
 def test_a_worker_ends_although_its_parent_was_killed_before_it_was_up(prepared: str) -> None:
@@ -172,10 +177,7 @@ def test_a_worker_ends_although_its_parent_was_killed_before_it_was_up(prepared:
         print("going", flush=True)
         sys.stdin.readline()
     """
-    with running(prepared + textwrap.dedent(workers)) as process:
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-    assert process.returncode == -signal.SIGKILL
+    assert_workers_end(prepared + textwrap.dedent(workers))
 
 
 def test_a_worker_that_is_stuck_ends_with_a_program_that_is_killed(prepared: str) -> None:
@@ -189,7 +191,4 @@ def test_a_worker_that_is_stuck_ends_with_a_program_that_is_killed(prepared: str
         print("going", flush=True)
         sys.stdin.readline()
     """
-    with running(prepared + textwrap.dedent(workers)) as process:
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-    assert process.returncode == -signal.SIGKILL
+    assert_workers_end(prepared + textwrap.dedent(workers))
