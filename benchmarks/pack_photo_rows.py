@@ -18,7 +18,6 @@ from benchmarks.pack_data import Entry, PhotographFolder, Preparing, counts, pre
 from benchmarks.pack_rivals import (
     WORKERS,
     Write,
-    optimize,
     plain_loop,
     pool_loop,
     require_chunks,
@@ -27,6 +26,7 @@ from benchmarks.pack_rivals import (
 )
 from benchmarks.packages import need
 from benchmarks.store_data import nbytes
+from benchmarks.store_rivals_loaders import optimize
 from benchmarks.tensor_data import emptied, scratch
 from cordwood import images
 

@@ -5,7 +5,6 @@ Each is told by a function that writes the samples of all entries into an empty 
 """
 
 import multiprocessing
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,32 +15,10 @@ import torch
 from benchmarks.harness import MismatchError
 from benchmarks.pack_data import Entry, Preparing
 from benchmarks.packages import need
-from benchmarks.store_rivals_loaders import silence
 
 WORKERS = 2
-CHUNK = "64MB"  # as large as a shard of ours
 
 Write = Callable[[Sequence[Entry], Path], None]
-
-
-def optimize(preparing: Preparing, entries: Sequence[Entry], folder: Path, *, ordered: bool) -> None:
-    """LitData, two processes; they are forked, so nobody waits for imports."""
-    litdata = need("litdata")
-    os.environ["DATA_OPTIMIZER_CACHE_FOLDER"] = str(folder.parent / f"{folder.name}-cache")
-    try:
-        with silence():
-            litdata.optimize(
-                fn=preparing,
-                inputs=list(entries),
-                output_dir=str(folder),
-                chunk_bytes=CHUNK,
-                num_workers=WORKERS,
-                start_method="fork",
-                keep_data_ordered=ordered,
-                verbose=False,
-            )
-    finally:
-        del os.environ["DATA_OPTIMIZER_CACHE_FOLDER"]
 
 
 def saved(preparing: Preparing, folder: Path, entry: Entry) -> None:

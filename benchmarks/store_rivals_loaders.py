@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,26 @@ def silence() -> Iterator[None]:
                 os.close(before)
 
 
+def optimize(function: Callable[[Any], Any], inputs: Sequence[Any], folder: Path, *, ordered: bool) -> None:
+    """LitData's chunks of what a function makes of inputs; its processes are forked, so nobody waits for imports."""
+    litdata = need("litdata")
+    os.environ["DATA_OPTIMIZER_CACHE_FOLDER"] = str(folder.parent / f"{folder.name}-cache")
+    try:
+        with silence():
+            litdata.optimize(
+                fn=function,
+                inputs=list(inputs),
+                output_dir=str(folder),
+                chunk_bytes="64MB",  # as large as a shard of ours
+                num_workers=WORKERS,
+                start_method="fork",
+                keep_data_ordered=ordered,
+                verbose=False,
+            )
+    finally:
+        del os.environ["DATA_OPTIMIZER_CACHE_FOLDER"]
+
+
 class LitData:
     """Chunks that LitData's `optimize` writes, read by its StreamingDataLoader."""
 
@@ -52,22 +72,7 @@ class LitData:
 
     def optimize(self, samples: Samples, folder: Path, *, ordered: bool) -> None:
         """Two processes; unordered they take their work from one queue."""
-        litdata = need("litdata")
-        os.environ["DATA_OPTIMIZER_CACHE_FOLDER"] = str(folder.parent / f"{folder.name}-cache")
-        try:
-            with silence():
-                litdata.optimize(
-                    fn=samples.__getitem__,
-                    inputs=list(range(len(samples))),
-                    output_dir=str(folder),
-                    chunk_bytes="64MB",
-                    num_workers=WORKERS,
-                    start_method="fork",
-                    keep_data_ordered=ordered,
-                    verbose=False,
-                )
-        finally:
-            del os.environ["DATA_OPTIMIZER_CACHE_FOLDER"]
+        optimize(samples.__getitem__, range(len(samples)), folder, ordered=ordered)
 
     def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
         litdata = need("litdata")

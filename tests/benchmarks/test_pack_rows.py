@@ -33,6 +33,7 @@ from benchmarks.pack_overhead_rows import Cost, Prepared, five_milliseconds  # n
 from benchmarks.pack_photo_rows import by_cordwood  # noqa: E402
 from benchmarks.pack_process import Job, Look, Numbers, Run, stored_bytes  # noqa: E402
 from benchmarks.packages import PackageCache  # noqa: E402
+from benchmarks.store_rivals_loaders import optimize  # noqa: E402
 from tests.benchmarks.tiny import measured, rows_of  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell what is held")
@@ -174,7 +175,7 @@ def test_litdata_gives_back_what_it_packed(settings: Settings, tmp_path: Path) -
     preparing = Preparing(by_cordwood)
     out = tmp_path / "out"
     out.mkdir()
-    pack_rivals.optimize(preparing, folder.entries, out, ordered=True)
+    optimize(preparing, folder.entries, out, ordered=True)
     pack_rivals.require_chunks(folder.entries, out, preparing)
     with pytest.raises(MismatchError, match="3 samples of 2"):
         pack_rivals.require_chunks(folder.entries[:2], out, preparing)
