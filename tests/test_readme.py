@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 PAGES_WITH_EXAMPLES = [
     "README.md",
     "docs/codecs.md",
+    "docs/doctor.md",
     "docs/extending.md",
     "docs/feed.md",
     "docs/format/order.md",
@@ -18,7 +19,7 @@ PAGES_WITH_EXAMPLES = [
     "docs/store.md",
     "docs/tensors.md",
 ]
-PAGES = [*PAGES_WITH_EXAMPLES, "CONTRIBUTING.md", "docs/format/packing.md", "docs/install.md"]
+PAGES = [*PAGES_WITH_EXAMPLES, "CONTRIBUTING.md", "docs/format/packing.md", "docs/install.md", "docs/rules/README.md"]
 # An example, and what it prints, if the page tells that in a block of text right behind it.
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]*)(#[^)]*)?\)")

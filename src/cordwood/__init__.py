@@ -13,6 +13,9 @@
 
     for batch in cw.Loader(ds, batch_size=256, shuffle=True): ...
 
+    with cw.diagnose() as d: train()    # or, without touching the script: cordwood doctor train.py
+    print(d.report)
+
     frame = cw.codecs.encode(array, "small")
 
 Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
@@ -24,6 +27,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cordwood import codecs as codecs
     from cordwood import errors as errors
+    from cordwood.doctor import Report as Report
+    from cordwood.doctor import Timer as Timer
+    from cordwood.doctor import diagnose as diagnose
     from cordwood.errors import CordwoodError as CordwoodError
     from cordwood.errors import DoctorError as DoctorError
     from cordwood.errors import FeedError as FeedError
@@ -71,12 +77,15 @@ _HOME = {
     "Packed": "packing",
     "Padded": "feed",
     "Peek": "tensors",
+    "Report": "doctor",
     "StorageError": "errors",
+    "Timer": "doctor",
     "UsageError": "errors",
     "Writer": "store",
     "augment": "feed",
     "codecs": "codecs",
     "concat": "store",
+    "diagnose": "doctor",
     "errors": "errors",
     "export": "packing",
     "inspect": "store",
@@ -106,13 +115,16 @@ __all__ = [
     "Packed",
     "Padded",
     "Peek",
+    "Report",
     "StorageError",
+    "Timer",
     "UsageError",
     "Writer",
     "__version__",
     "augment",
     "codecs",
     "concat",
+    "diagnose",
     "errors",
     "export",
     "inspect",

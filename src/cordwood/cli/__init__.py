@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, demo, export, inspect, merge, pack, trim, verify
+from cordwood.cli import bench, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.errors import CordwoodError, UsageError
 
 WRONG_USE = 2
@@ -34,6 +34,7 @@ class Verb(Protocol):
 VERBS: dict[str, Verb] = {
     "bench": bench,
     "demo": demo,
+    "doctor": doctor,
     "export": export,
     "inspect": inspect,
     "merge": merge,
@@ -47,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command, with one subparser a verb."""
     parser = argparse.ArgumentParser(
         prog="cordwood",
-        description="Keep tensors in fewer bytes, and get them back bit for bit.",
+        description="Keep tensors in fewer bytes, get them back bit for bit, and find out why training is slow.",
         epilog="exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data",
     )
     parser.add_argument("--version", action="version", version=f"cordwood {__version__}")

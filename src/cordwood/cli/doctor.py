@@ -1,0 +1,187 @@
+"""``cordwood doctor``: run a training script unchanged, and tell where its time goes and what to change."""
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from cordwood.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from cordwood.doctor.report import Report
+
+HELP = "run a training script unchanged, and tell where its time goes and what to change"
+_USAGE = """\
+cordwood doctor [options] train.py [argument of the script ...]
+       cordwood doctor [options] -m package.train [argument of the script ...]
+       cordwood doctor compare before.json after.json"""
+_EXAMPLES = """\
+examples:
+  cordwood doctor train.py --epochs 1   what follows the script's name is the script's own
+  cordwood doctor --steps 50 train.py   detach after 50 steps; the script goes on at full speed
+  cordwood doctor --json report.json --html report.html -m pkg.train
+  cordwood doctor compare before.json after.json
+                                        did it get better? (a script with that name: ./compare)
+
+The report goes to stderr: stdout is the script's. Exit code: the script's own if that is not 0; else 1 if something
+is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2: wrong use; 3: a bad report.
+"""
+_COMPARE = "compare"
+_OUTPUTS = ("json", "html", "pstats")
+_BAD_DATA = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``cordwood doctor`` takes."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = _USAGE
+    parser.epilog = _EXAMPLES
+    parser.allow_abbrev = False  # an option of the script that is short for two of ours is none of our business
+    parser.add_argument("--steps", type=int, metavar="N", help="watch N training steps, then let go (default: all)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, for `compare` and tools")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that opens offline")
+    parser.add_argument("--pstats", type=Path, metavar="FILE", help="write the sampled profile, for pstats or snakeviz")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="that a rule may spend on replays and trials after the run (default: 20; 0: none are done)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no report: the exit code and the files tell")
+    parser.add_argument("-m", dest="module", action="store_true", help="the next word is a module, not a file")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the script and report, or compare two reports."""
+    words: list[str] = arguments.words
+    if words[:1] == ["--"]:
+        words = words[1:]
+    if not words:
+        what = "module" if arguments.module else "script"
+        raise UsageError(
+            f"no {what} to run is given: cordwood doctor {'-m pkg.train' if arguments.module else 'train.py'}"
+        )
+    if words[0] == _COMPARE and not arguments.module:
+        return _compare(words[1:])
+    return _examine(words, arguments)
+
+
+def _examine(words: list[str], arguments: argparse.Namespace) -> int:
+    if arguments.steps is not None and arguments.steps < 1:
+        raise UsageError(f"--steps {arguments.steps}: at least one step is needed to see something")
+    if not 0 <= arguments.seconds < float("inf"):
+        raise UsageError(f"--seconds {arguments.seconds}: a number of seconds is expected, 0 or more")
+    rank = _rank()
+    for name in _OUTPUTS:  # before the script goes to another folder
+        file = getattr(arguments, name)
+        if file is not None:
+            # Each rank of a torchrun job writes a file of its own.
+            file = file.with_suffix(f".rank{rank}{file.suffix}") if rank else file
+            setattr(arguments, name, file.absolute())
+    _check_outputs({f"--{name}": getattr(arguments, name) for name in _OUTPUTS})
+
+    from cordwood.doctor.script import Options, run_script  # imports torch: `cordwood --help` must not
+
+    stderr = sys.stderr  # the script may put something else in its place
+    profile: Path | None = arguments.pstats
+    options = Options(
+        steps=arguments.steps, seconds=arguments.seconds, pstats=None if profile is None else str(profile)
+    )
+    was_there = _changed_at(profile)
+    code, report = run_script(words[0], words[1:], options, module=arguments.module)
+    if report is None:
+        return code
+    if not arguments.quiet and not rank:
+        print_report(report, stderr)
+    if profile is not None and _changed_at(profile) == was_there:
+        from cordwood.tensors.sizes import printable
+
+        why = report.document["missing"].get("stacks", "there was too little to sample")
+        print(f"cordwood: --pstats {profile} was not written: {printable(why)}", file=stderr)
+    unsaved = _save(report, {".json": arguments.json, ".html": arguments.html}, stderr)
+    return code or unsaved or report.exit_code
+
+
+def _save(report: "Report", files: dict[str, Path | None], stderr: TextIO) -> int:
+    """Write the files, after what was found has been told; the exit code if one cannot be written after all."""
+    code = 0
+    for suffix, file in files.items():
+        try:
+            if file is not None:
+                report.save_as(suffix, file)
+        except StorageError as error:
+            print(f"cordwood: {error}", file=stderr)
+            code = _BAD_DATA
+    return code
+
+
+def _changed_at(file: Path | None) -> int | None:
+    return file.stat().st_mtime_ns if file is not None and file.exists() else None
+
+
+def _rank() -> int:
+    """Of how many processes that torchrun started this is; the first one tells."""
+    rank = os.environ.get("RANK", "0")
+    return int(rank) if rank.isdigit() else 0
+
+
+def print_report(report: "Report", stream: TextIO) -> None:
+    """The report as the stream can show it."""
+    from cordwood.doctor.terminal import format_text
+
+    colours = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
+    _print(format_text(report.document, width, colours, _shows_blocks(stream)), stream)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Letters that the stream does not know must not be what a long run ends with."""
+    encoding = stream.encoding or "ascii"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
+def _shows_blocks(stream: TextIO) -> bool:
+    try:
+        "█▓▒░▚·±".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _check_outputs(files: dict[str, Path | None]) -> None:
+    """Refuse what cannot be written before hours of training, not after them."""
+    seen: dict[Path, str] = {}
+    for option, file in files.items():
+        if file is None:
+            continue
+        where = f"{option} {file}"
+        if file.is_dir():
+            raise UsageError(f"{where} is a folder, but the name of a file is expected")
+        if not file.absolute().parent.is_dir():
+            raise UsageError(f"{where}: there is no folder {file.absolute().parent}")
+        if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+            raise UsageError(f"{where} may not be written")
+        other = seen.setdefault(file.resolve(), option)
+        if other != option:
+            raise UsageError(f"{where} is the same file as that of {other}")
+
+
+def _compare(words: list[str]) -> int:
+    if any(word in ("-h", "--help") for word in words):
+        print(f"usage: {_USAGE}\n\n{_EXAMPLES}")
+        return 0
+    if len(words) != 2:
+        raise UsageError(
+            "compare takes two reports, before and after: cordwood doctor compare before.json after.json "
+            f"(given: {len(words)}; a script of that name is run as ./compare)"
+        )
+    from cordwood.doctor.comparison import compare
+    from cordwood.doctor.report import Report
+
+    comparison = compare(Report.load(words[0]), Report.load(words[1]))
+    _print(str(comparison), sys.stdout)
+    return comparison.exit_code

@@ -1,0 +1,101 @@
+"""All rules, one after the other, over what was seen: each finds, passes, abstains or fails, and says why.
+
+    outcomes = judge(evidence)
+
+A rule that breaks is told of and harms no other: what it would have said is missing, not "passed".
+"""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from cordwood.doctor.findings import Abstain, Finding, Rule
+from cordwood.doctor.rules import ALL_RULES
+
+if TYPE_CHECKING:
+    from cordwood.doctor.evidence import Evidence
+
+Status = Literal["found", "passed", "abstained", "failed", "silenced"]
+_STARVED = "data-starved"
+_CURES = frozenset(("workers", "cacheable-preprocessing"))
+_MOST_OF_IT = 0.5  # of the waiting: a cure that saves less leaves the rest to be told of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one rule."""
+
+    rule: Rule
+    status: Status
+    why: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def judge(evidence: "Evidence", rules: Sequence[type[Rule]] = ALL_RULES) -> list[Outcome]:
+    """Ask every rule. Random generators are as before afterwards, whatever rules replay; Ctrl-C ends the judging."""
+    outcomes: list[Outcome] = []
+    with _generators_kept():
+        try:
+            for rule in rules:
+                outcomes.append(_ask(rule(), evidence))
+        except KeyboardInterrupt:
+            # What was measured in hours is not lost with the trials: the rest is left out, and said so.
+            left = rules[len(outcomes) :]
+            outcomes += [Outcome(rule(), "abstained", "interrupted before it could judge") for rule in left]
+    return _claimed_once(outcomes)
+
+
+def _ask(rule: Rule, evidence: "Evidence") -> Outcome:
+    try:
+        findings = tuple(rule.judge(evidence))
+    except Abstain as reason:
+        return Outcome(rule, "abstained", str(reason))
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return Outcome(
+            rule, "failed", f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
+        )
+    return Outcome(rule, "found" if findings else "passed", "", findings)
+
+
+def _claimed_once(outcomes: list[Outcome]) -> list[Outcome]:
+    """Waiting that a measured cure promises to save is not promised twice; where trials of cures show no gain, it is
+    told as information: nothing that the doctor knows of would save it."""
+    cures = [outcome for outcome in outcomes if outcome.rule.id in _CURES]
+    cured = max((found.saves_ms or 0.0 for outcome in cures for found in outcome.findings), default=0.0)
+    hopeless = len(cures) == len(_CURES) and all(outcome.status == "passed" for outcome in cures)
+    return [
+        replace(outcome, findings=tuple(_settled(found, cured, hopeless) for found in outcome.findings))
+        if outcome.rule.id == _STARVED
+        else outcome
+        for outcome in outcomes
+    ]
+
+
+def _settled(found: Finding, cured_ms: float, hopeless: bool) -> Finding:
+    if hopeless:
+        return replace(found, saves_ms=None, spread_ms=None, level="info")
+    if found.saves_ms is None or cured_ms < _MOST_OF_IT * found.saves_ms:
+        return found
+    return replace(found, saves_ms=None, spread_ms=None)
+
+
+@contextmanager
+def _generators_kept() -> Iterator[None]:
+    import random
+
+    import numpy as np
+    import torch
+
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if devices is not None:
+            torch.cuda.set_rng_state_all(devices)

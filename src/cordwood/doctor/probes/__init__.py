@@ -1,0 +1,1 @@
+"""Probes: what watches a running script."""

@@ -1,0 +1,194 @@
+"""Waiting for data: the time inside ``next()`` of torch's and of Cordwood's loaders.
+
+The methods of the iterators' classes are replaced, never the iterators: ``iter(loader)`` stays what it was.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from cordwood.doctor.clock import WAIT
+from cordwood.doctor.evidence import LoaderSeen
+from cordwood.doctor.patches import Patches
+from cordwood.doctor.places import user_place
+from cordwood.doctor.probes.recorder import Recorder
+from cordwood.feed import Loader
+from cordwood.feed.iterator import LoaderIterator
+
+_LARGEST_BATCH = 256 << 20  # bytes that are kept for replays
+
+
+class LoopProbe:
+    """Knows the loaders of a script, and when it waits for them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._by_loader: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
+        self._by_iterator: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
+        self._starting: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators before their first batch
+        self._watched: set[type] = set()  # iterators' classes of the user's own
+        self._ending: dict[int, int] = {}  # what the end of the last epoch took, by the id of what was seen
+
+    def install(self, patches: Patches, loader: Any = None) -> None:
+        """Watch torch's and Cordwood's loaders, and the one that is given."""
+        patches.replace(DataLoader, "__init__", self._noting_where(DataLoader.__init__))
+        patches.replace(DataLoader, "__iter__", self._timing_start(DataLoader.__iter__))
+        patches.replace(_BaseDataLoaderIter, "__next__", self._timing_next(_BaseDataLoaderIter.__next__))
+        patches.replace(Loader, "__iter__", self._timing_start(Loader.__iter__))
+        patches.replace(LoaderIterator, "__next__", self._timing_next(LoaderIterator.__next__))
+        if loader is not None and not isinstance(loader, DataLoader | Loader):
+            self._install_on_class(patches, type(loader))
+
+    def _install_on_class(self, patches: Patches, kind: type) -> None:
+        """A loader of the user's own: generators are driven by one of ours, other iterators watched by their class."""
+        original = getattr(kind, "__iter__", None)
+        probe = self
+
+        def __iter__(loader: Any) -> Any:  # noqa: N807
+            found = original(loader) if original is not None else None
+            if inspect.isgenerator(found):
+                return probe._driven(loader, found)
+            if not probe._recorder.clock.is_training_thread():
+                return found
+            with probe._recorder.guarded("loaders"):
+                probe._watch_iterator(patches, loader, found)
+            return found
+
+        try:
+            if original is None:
+                raise TypeError("it cannot be iterated")
+            patches.replace(kind, "__iter__", functools.wraps(original)(__iter__))
+        except TypeError:  # built into Python, or written in C
+            self._cannot_tell(kind)
+
+    def _watch_iterator(self, patches: Patches, loader: Any, iterator: Any) -> None:
+        kind = type(iterator)
+        if kind not in self._watched:
+            self._watched.add(kind)
+            try:
+                patches.replace(kind, "__next__", self._timing_next(kind.__next__))
+            except TypeError:
+                self._cannot_tell(kind)
+                return
+        seen = self._seen(loader)
+        seen.epochs += 1
+        self._by_iterator[iterator] = seen
+        self._starting[iterator] = 0
+
+    def _cannot_tell(self, kind: type) -> None:
+        self._recorder.note(
+            f"waiting for a {kind.__name__} cannot be told from other work: it counts as everything else"
+        )
+
+    def _driven(self, loader: Any, found: Iterator[Any]) -> Iterator[Any]:
+        # The key must live as long as the generator does, and a generator's frame holds its locals.
+        key = _Key()
+        self._by_iterator[key] = self._seen(loader)
+        self._starting[key] = 0
+        step = self._timing_next(lambda _: next(found))
+        while True:
+            try:
+                batch = step(key)
+            except StopIteration:
+                return
+            yield batch
+
+    def _seen(self, loader: Any) -> LoaderSeen:
+        seen = self._by_loader.get(loader)
+        if seen is None:
+            seen = self._by_loader[loader] = LoaderSeen(loader, None)
+        if seen not in self._recorder.watched.loaders:
+            seen.place = user_place()
+            self._recorder.watched.loaders.append(seen)
+        return seen
+
+    def _noting_where(self, original: Callable[..., None]) -> Callable[..., None]:
+        recorder, by_loader = self._recorder, self._by_loader
+
+        @functools.wraps(original)
+        def __init__(loader: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+            original(loader, *arguments, **options)
+            with recorder.guarded("loaders"):
+                by_loader[loader] = LoaderSeen(loader, None, made_at=user_place())
+
+        return __init__
+
+    def _timing_start(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        recorder, clock = self._recorder, self._recorder.clock
+
+        @functools.wraps(original)
+        def __iter__(loader: Any) -> Any:  # noqa: N807
+            if not clock.is_training_thread() or clock.current == WAIT:
+                return original(loader)
+            start = perf_counter_ns()
+            clock.enter(WAIT)
+            try:
+                iterator = original(loader)
+            finally:
+                clock.leave()
+            with recorder.guarded("loaders"):
+                seen = self._seen(loader)
+                seen.epochs += 1
+                self._by_iterator[iterator] = seen
+                self._starting[iterator] = perf_counter_ns() - start + self._ending.pop(id(seen), 0)
+            return iterator
+
+        return __iter__
+
+    def _timing_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        recorder, clock = self._recorder, self._recorder.clock
+        by_iterator, starting = self._by_iterator, self._starting
+
+        @functools.wraps(original)
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            if not clock.is_training_thread() or clock.current == WAIT:
+                return original(iterator)
+            seen = by_iterator.get(iterator)
+            with recorder.guarded("steps"):
+                recorder.tracker.batch_wanted(seen)
+            if clock.thread is None:  # that was the last step to be watched
+                return original(iterator)
+            start = perf_counter_ns()
+            clock.enter(WAIT)
+            try:
+                batch = original(iterator)
+            except StopIteration:
+                # Ending workers takes time as starting them does: both are what another epoch costs.
+                self._ending[id(seen)] = perf_counter_ns() - start
+                with recorder.guarded("steps"):
+                    recorder.tracker.exhausted()
+                raise
+            finally:
+                clock.leave()
+            with recorder.guarded("steps"):
+                before = starting.pop(iterator, None) if starting else None
+                if before is None:
+                    recorder.tracker.batch_came(seen, False, 0)
+                else:
+                    recorder.tracker.batch_came(seen, True, before + perf_counter_ns() - start)
+                if seen is not None and seen.last_batch is None and seen.batches == 2:
+                    seen.last_batch = _kept(batch)
+            return batch
+
+        return __next__
+
+
+class _Key:
+    """Stands for a generator, which knows no weak references that outlive a pass of it."""
+
+
+def _kept(batch: Any) -> Any:
+    """A batch to keep for replays: None if it is large, or unlike what can be measured."""
+    from torch.utils._pytree import tree_leaves
+
+    leaves = tree_leaves(batch)
+    sizes = [getattr(leaf, "nbytes", 0) for leaf in leaves]
+    if any(not isinstance(size, int) for size in sizes) or sum(sizes) > _LARGEST_BATCH:
+        return None
+    return batch

@@ -1,0 +1,155 @@
+"""Forward passes: the calls of modules that the script makes itself, not those that modules make of each other.
+
+``nn.Module.__call__`` is replaced while nothing is compiled. Dynamo would trace into a replaced ``__call__``, and so
+compile something else than without the doctor: from the first use of torch.compile on only the calls from outside are
+timed, which no trace passes through.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from cordwood.doctor.clock import FORWARD, OPTIMIZER, OTHER
+from cordwood.doctor.evidence import ModuleSeen, ValidationSeen
+from cordwood.doctor.modes import layers_in_train_mode
+from cordwood.doctor.patches import Patches
+from cordwood.doctor.places import user_place
+from cordwood.doctor.probes.recorder import Recorder
+
+_MOST_MODULES = 64
+_LARGEST_ARGUMENTS = 256 << 20  # bytes
+_KEEP_FROM = 3  # training calls: the first ones may be unlike the rest
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class ModuleProbe:
+    """Knows the modules that the script calls, and whether it learns from them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._seen: dict[int, ModuleSeen] = {}
+        self._called: list[tuple[ModuleSeen, bool, bool, Any]] = []  # since the last border
+        self._stretch = 0
+        self._validations: dict[int, ValidationSeen] = {}
+        self._patches = Patches()
+        self._classes: set[type] = set()
+
+    def install(self, patches: Patches, model: Any = None) -> None:
+        """Watch the calls of all modules; the given one is known before it is called."""
+        if isinstance(model, nn.Module):
+            self._seen[id(model)] = ModuleSeen(_unwrapped(model), None)
+            self._recorder.watched.modules.append(self._seen[id(model)])
+        self._patches.replace(nn.Module, "__call__", self._timing(nn.Module.__call__))
+        patches.also(self._patches.undo)
+        self._recorder.tracker.validation_ended = self._validated
+
+    def only_from_outside(self, compiled: Any) -> None:
+        """Something is to be compiled: leave ``nn.Module`` alone, and watch the outermost classes instead."""
+        self._patches.undo()
+        self._watch_class(_optimized_module())
+        module = getattr(compiled, "__self__", None)  # model.compile() hands over a bound method
+        if isinstance(module, nn.Module):
+            self._watch_class(type(module))
+
+    def _watch_class(self, kind: type) -> None:
+        if kind not in self._classes:
+            self._classes.add(kind)
+            self._patches.replace(kind, "__call__", self._timing(kind.__call__))
+
+    def _timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder, clock, noted = self._recorder, self._recorder.clock, self._noted
+
+        @functools.wraps(original)
+        def __call__(module: Any, *arguments: Any, **options: Any) -> Any:  # noqa: N807
+            current = clock.current
+            if current != OTHER and current != OPTIMIZER:  # inside a module, a backward pass or a dataset
+                clock.nested += 1
+                return original(module, *arguments, **options)
+            if not clock.is_training_thread():
+                return original(module, *arguments, **options)
+            with recorder.guarded("modules"):
+                noted(module, arguments, options)
+            clock.enter(FORWARD)
+            try:
+                return original(module, *arguments, **options)
+            finally:
+                clock.leave()
+
+        return __call__
+
+    def _noted(self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        gradients, training = torch.is_grad_enabled(), module.training
+        seen = self._seen.get(id(module))
+        validates = not training and seen is not None and seen.training_calls > 0
+        tracker = self._recorder.tracker
+        if tracker.stretch != self._stretch:
+            # What was called before belonged to training, or to nothing that has a name.
+            self._called.clear()
+            self._stretch = tracker.stretch
+        tracker.forward(gradients and training, validates)
+        if seen is None:
+            if len(self._seen) >= _MOST_MODULES or next(module.parameters(), None) is None:
+                return
+            seen = self._seen[id(module)] = ModuleSeen(_unwrapped(module), user_place())
+            self._recorder.watched.modules.append(seen)
+        elif seen.place is None:
+            seen.place = user_place()
+        kept = None
+        if gradients and training:
+            seen.training_calls += 1
+            if seen.arguments is None and seen.training_calls > _KEEP_FROM:
+                seen.arguments = kept_arguments(arguments, options)
+        if id(seen) not in self._validations and not (
+            gradients and training and self._recorder.tracker.is_for_training()
+        ):
+            kept = (user_place(), arguments, options)
+        if len(self._called) < _MOST_MODULES:
+            self._called.append((seen, gradients, training, kept))
+
+    def _validated(self, milliseconds: float, in_eval_mode: bool) -> None:
+        called = [call for call in self._called if not (in_eval_mode and call[2])]
+        for seen, gradients, training, kept in called:
+            found = self._validations.get(id(seen))
+            if found is None:
+                place, arguments = (kept[0], kept_arguments(*kept[1:])) if kept else (seen.place, seen.arguments)
+                found = self._validations[id(seen)] = ValidationSeen(seen.module, place, arguments=arguments)
+                self._recorder.evidence.validation.append(found)
+            found.batches += 1
+            found.milliseconds += milliseconds / len(called)
+            found.with_gradients += gradients
+            found.in_train_mode += training
+            if training and found.in_train_mode == 1:
+                found.layers = layers_in_train_mode(seen.module)
+        self._called.clear()
+
+
+def kept_arguments(arguments: tuple[Any, ...], options: dict[str, Any]) -> Arguments | None:
+    """Arguments of a call to keep for replays, cut off from any graph; None if they are large."""
+    from torch.utils._pytree import tree_leaves, tree_map
+
+    if sum(leaf.nbytes for leaf in tree_leaves((arguments, options)) if _is_plain(leaf)) > _LARGEST_ARGUMENTS:
+        return None
+    kept: Arguments = tree_map(lambda leaf: leaf.detach() if _is_plain(leaf) else leaf, (arguments, options))
+    return kept
+
+
+def _is_plain(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided
+
+
+def _unwrapped(module: Any) -> Any:
+    """The user's own module inside what torch.compile or DistributedDataParallel make of it."""
+    module = getattr(module, "_orig_mod", module)
+    if isinstance(module, nn.parallel.DistributedDataParallel):
+        return module.module
+    return module
+
+
+def _optimized_module() -> type:
+    from torch._dynamo.eval_frame import OptimizedModule  # imported by torch.compile anyway
+
+    return OptimizedModule

@@ -1,0 +1,171 @@
+"""Backward passes, optimizer steps, and copies to a device: the other phases of a step."""
+
+import functools
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from cordwood.doctor.clock import BACKWARD, OPTIMIZER, TRANSFER, device_timeline
+from cordwood.doctor.environment import note_rank
+from cordwood.doctor.evidence import TransferCall
+from cordwood.doctor.patches import Patches
+from cordwood.doctor.places import user_place
+from cordwood.doctor.probes.recorder import Recorder
+
+_MOST_LINES = 256
+
+
+class PassProbe:
+    """Times backward passes and optimizer steps, and tells the tracker of them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._optimizers: set[int] = set()
+        self._scaling = False
+        self._inside = False
+        self.left_over: Callable[[], None] = lambda: None  # to be called when no optimizer is stepping
+
+    def install(self, patches: Patches) -> None:
+        """Watch autograd, every optimizer and the gradient scaler."""
+        patches.replace(torch.autograd, "backward", self._timing_backward(torch.autograd.backward))
+        patches.replace(torch.autograd, "grad", self._timing_backward(torch.autograd.grad))
+        patches.replace(GradScaler, "step", self._noting_skips(GradScaler.step))
+        patches.also(self._remover(register_optimizer_step_pre_hook(self._before)))
+        patches.also(register_optimizer_step_post_hook(self._after).remove)
+
+    def _remover(self, handle: Any) -> Callable[[], None]:
+        """Takes the hook out, but not from within: torch is going through all hooks then."""
+
+        def remove() -> None:
+            if self._inside:
+                self.left_over = handle.remove
+            else:
+                handle.remove()
+
+        return remove
+
+    def _timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder, clock = self._recorder, self._recorder.clock
+
+        @functools.wraps(original)
+        def backward(*arguments: Any, **options: Any) -> Any:
+            if not clock.is_training_thread() or clock.current == BACKWARD:
+                return original(*arguments, **options)
+            with recorder.guarded("steps"):
+                recorder.tracker.backward()
+            clock.enter(BACKWARD)
+            try:
+                return original(*arguments, **options)
+            finally:
+                clock.leave()
+
+        return backward
+
+    def _before(self, optimizer: Any, arguments: Any, options: Any) -> None:
+        clock = self._recorder.clock
+        if not clock.is_training_thread() and not self._adopted(clock):
+            return
+        with self._recorder.guarded("steps"):
+            if id(optimizer) not in self._optimizers:
+                self._optimizers.add(id(optimizer))
+                self._recorder.watched.optimizers.append(optimizer)
+                self._recorder.evidence.optimizers.append(type(optimizer).__name__)
+                if clock.timeline is None:
+                    clock.timeline = device_timeline()
+                note_rank(self._recorder.evidence.environment)
+            if not self._scaling:
+                self._inside = True
+                self._recorder.tracker.optimizer_steps(optimizer)
+        self._inside = self._scaling = False
+        if clock.thread is not None:
+            clock.enter(OPTIMIZER)
+
+    def _after(self, optimizer: Any, arguments: Any, options: Any) -> None:
+        clock = self._recorder.clock
+        if clock.is_training_thread() and clock.current == OPTIMIZER:
+            clock.leave()
+
+    def _adopted(self, clock: Any) -> bool:
+        """Training in a thread of its own: the first thread that steps an optimizer is the one to watch."""
+        if clock.thread is None or self._optimizers or clock.stack:
+            return False
+        clock.thread = get_ident()
+        return True
+
+    def _noting_skips(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder, clock = self._recorder, self._recorder.clock
+
+        @functools.wraps(original)
+        def step(scaler: Any, optimizer: Any, *arguments: Any, **options: Any) -> Any:
+            # A step that the scaler skips is a step of training all the same: it ends with the next batch.
+            if clock.is_training_thread():
+                with recorder.guarded("steps"):
+                    recorder.tracker.optimizer_steps(optimizer)
+                self._scaling = True
+            try:
+                return original(scaler, optimizer, *arguments, **options)
+            finally:
+                if self._scaling:
+                    self._scaling = False
+                    recorder.tracker.skipped_updates += 1
+
+        return step
+
+
+class TransferProbe:
+    """Times copies from host memory to a device."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._lines: dict[tuple[str, int] | None, TransferCall] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Watch ``.to``, ``.cuda`` and ``.copy_``, on machines that have a device to copy to."""
+        if not torch.accelerator.is_available():
+            return
+        for name in ("to", "cuda", "copy_"):
+            patches.replace(torch.Tensor, name, self.timing(getattr(torch.Tensor, name)))
+
+    def timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The same method; what it copies from the host to a device is timed and counted by line."""
+        recorder, clock = self._recorder, self._recorder.clock
+
+        @functools.wraps(original)
+        def copy(tensor: Any, *arguments: Any, **options: Any) -> Any:
+            if not clock.is_training_thread() or clock.current == TRANSFER or torch.compiler.is_compiling():
+                return original(tensor, *arguments, **options)
+            clock.enter(TRANSFER)
+            before = clock.since
+            try:
+                result = original(tensor, *arguments, **options)
+            finally:
+                clock.leave()
+            with recorder.guarded("transfers"):
+                source = arguments[0] if original.__name__ == "copy_" and arguments else tensor
+                if isinstance(source, torch.Tensor) and source.device.type == "cpu" and result.device.type != "cpu":
+                    self._count(source, bool(options.get("non_blocking")), (clock.since - before) / 1e6)
+                else:  # it only changed the dtype, or nothing: the phase around it has the time
+                    clock.spent[clock.current] += clock.since - before
+                    clock.spent[TRANSFER] -= clock.since - before
+            return result
+
+        return copy
+
+    def _count(self, source: Any, non_blocking: bool, milliseconds: float) -> None:
+        place = user_place()
+        key = None if place is None else (place.file, place.line)
+        call = self._lines.get(key)
+        if call is None:
+            if len(self._lines) >= _MOST_LINES:
+                return
+            call = self._lines[key] = TransferCall(place)
+            self._recorder.evidence.transfers.append(call)
+        call.calls += 1
+        call.nbytes += source.nbytes
+        call.milliseconds += milliseconds
+        call.unpinned += not source.is_pinned()
+        call.blocking += not non_blocking

@@ -1,0 +1,59 @@
+"""Validation with dropout and batch statistics still in train mode."""
+
+from cordwood.doctor.evidence import Evidence
+from cordwood.doctor.findings import Abstain, Finding, Rule
+from cordwood.doctor.modes import learns_statistics
+
+_AT_LEAST = 2  # batches: one may be a look at a sample
+_MOST = 0.5  # of them: a few that are unlike the rest are something else
+_MOST_NAMES = 4
+_LEARNS = ", and running statistics learn from validation data"
+
+
+class EvalInTrainMode(Rule):
+    """Looks at the mode of the modules whose outputs nothing is learned from."""
+
+    id = "eval-in-train-mode"
+    title = "validation in train mode"
+    measures = (
+        "Batches of a loader with forward passes and no backward pass are validation. It speaks if a module runs them "
+        "in train mode and holds dropout or batch normalisation that behave differently there."
+    )
+    costs = (
+        "The result is wrong, not slow: dropout drops, and batch normalisation uses the batch's own statistics and "
+        "writes the validation data into its running averages."
+    )
+    wrong = (
+        "Monte-Carlo dropout and re-estimating batch statistics do this on purpose: silence the line. Modules without "
+        "such layers are never spoken of."
+    )
+    cure = "Call `model.eval()` before validation, and `model.train()` after it."
+
+    def judge(self, evidence: Evidence) -> list[Finding]:
+        if not evidence.validation:
+            raise Abstain("no validation was seen: no loader's batches that nothing was learned from")
+        findings = []
+        for seen in evidence.validation:
+            layers = seen.layers
+            if seen.in_train_mode < max(_AT_LEAST, _MOST * seen.batches) or not layers:
+                continue
+            names = ", ".join(layers[:_MOST_NAMES]) + (", ..." if len(layers) > _MOST_NAMES else "")
+            findings.append(
+                Finding(
+                    rule=self.id,
+                    message=(
+                        f"{seen.in_train_mode} of {seen.batches} validation batches ran in train mode, though "
+                        f"{_counted(layers)} differently there ({names}): its figures are wrong"
+                        f"{_LEARNS if learns_statistics(seen.module) else ''}"
+                    ),
+                    fix="model.eval()\nwith torch.no_grad():\n    ...  # validation\nmodel.train()",
+                    place=seen.place,
+                    verified="measured",
+                    level="high",
+                )
+            )
+        return findings
+
+
+def _counted(layers: list[str]) -> str:
+    return "1 layer behaves" if len(layers) == 1 else f"{len(layers)} layers behave"

@@ -1,0 +1,285 @@
+"""One diagnosis: probes are attached, the user's training runs, probes are detached, rules judge.
+
+    with cw.diagnose() as d:
+        train()
+    print(d.report)
+    d.report.save("report.html")
+
+While it runs, phases are timed in every step and deep probes watch a few; rules come afterwards, so that training is
+never in their way. Everything is undone at the end, or after ``steps`` steps.
+"""
+
+import os
+import threading
+import warnings
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from cordwood.doctor.environment import describe_environment
+from cordwood.doctor.evidence import Evidence
+from cordwood.doctor.folder import Folder
+from cordwood.doctor.judging import judge
+from cordwood.doctor.patches import Patches
+from cordwood.doctor.places import user_place
+from cordwood.doctor.probes.compiles import CompileProbe
+from cordwood.doctor.probes.deep import DeepProbe
+from cordwood.doctor.probes.loops import LoopProbe
+from cordwood.doctor.probes.modules import ModuleProbe
+from cordwood.doctor.probes.passes import PassProbe, TransferProbe
+from cordwood.doctor.probes.recorder import Recorder
+from cordwood.doctor.probes.saves import SaveProbe
+from cordwood.errors import DoctorError, UsageError
+
+if TYPE_CHECKING:
+    from cordwood.doctor.report import Report
+
+SECONDS = 20.0  # that a rule may spend on replays and trials
+_MEMORY_FORMATS = "memory format"
+_attached = threading.Lock()
+_current: "Session | None" = None
+
+
+def _silence_in_child() -> None:
+    """A forked child has the parent's patches: they pass everything through from its first moment on."""
+    if _current is not None:
+        _current._recorder.clock.thread = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_silence_in_child)
+
+
+def after_fork() -> None:
+    """Take out what a forked child inherited of its parent's session, so that one of its own can begin."""
+    if _current is not None:
+        _current.abandon()
+
+
+class Session:
+    """A diagnosis of what the process does between `attach` and `detach`."""
+
+    def __init__(
+        self,
+        *,
+        model: Any = None,
+        loader: Any = None,
+        steps: int | None = None,
+        seconds: float = SECONDS,
+        script: str = "",
+        path: str | None = None,
+    ) -> None:
+        if steps is not None and (not isinstance(steps, int) or steps < 1):
+            raise UsageError(f"steps is {steps!r}, but a number of training steps is expected, 1 or more; or None: all")
+        self._model = model
+        self._loader = loader
+        self._steps = steps
+        self._script = script
+        self._path = path
+        self.evidence = Evidence(seconds_to_spend=seconds)
+        self._patches = Patches()
+        self._recorder = Recorder(self.evidence, self._step_ended)
+        self._recorder.leave = self.detach
+        self._modules = ModuleProbe(self._recorder)
+        self._passes = PassProbe(self._recorder)
+        self._deep: list[DeepProbe] = []
+        self._watching: list[DeepProbe] = []
+        self._folder: Folder | None = None
+        self._deep_seconds = 0.0
+        self._is_attached = False
+        self._started = 0.0
+
+    @property
+    def steps_seen(self) -> int:
+        """Training steps so far."""
+        return self._recorder.tracker.count
+
+    def attach(self) -> None:
+        """Begin to watch. One session at a time in a process."""
+        if not _attached.acquire(blocking=False):
+            raise UsageError("a diagnosis is under way already: end it before another one begins")
+        global _current
+        _current = self
+        start = perf_counter()
+        self._is_attached = True
+        try:
+            self._folder = Folder(self)
+            self._install()
+        except BaseException as error:
+            self.detach()
+            if isinstance(error, Exception):
+                raise DoctorError(f"the doctor could not attach itself: {type(error).__name__}: {error}") from error
+            raise
+        self._started = perf_counter() - start
+
+    def _install(self) -> None:
+        from cordwood.doctor.probes.attached import fetch_probe, make_deep_probes
+
+        self.evidence.environment.update(describe_environment())
+        LoopProbe(self._recorder).install(self._patches, self._loader)
+        self._modules.install(self._patches, self._model)
+        self._passes.install(self._patches)
+        TransferProbe(self._recorder).install(self._patches)
+        SaveProbe(self._recorder).install(self._patches)
+        CompileProbe(self._recorder, self._modules.only_from_outside).install(self._patches)
+        self._patches.replace(warnings, "showwarning", self._noting_warnings(warnings.showwarning))
+        self._deep = make_deep_probes()
+        if self._folder is not None:
+            try:
+                fetch_probe(self._patches, self._folder.path, self._recorder.tracker.disturb)
+            except DoctorError as error:
+                self.evidence.missing["fetches"] = str(error)
+
+    def _noting_warnings(self, original: Any) -> Any:
+        def showwarning(message: Any, category: Any, filename: str, lineno: int, *others: Any, **named: Any) -> None:
+            if _MEMORY_FORMATS in str(message) and self._is_attached:
+                self.evidence.warnings.append((str(message), user_place()))
+            original(message, category, filename, lineno, *others, **named)
+
+        return showwarning
+
+    def _step_ended(self, number: int) -> bool:
+        """Called between two steps; whether the next one is disturbed."""
+        start = perf_counter()
+        if self._watching:
+            self._end_watching(number)
+        if self._steps is not None and number + 1 >= self._steps:
+            self.detach()
+            return False
+        for probe in self._deep:
+            if probe.wants(number + 1):
+                self._watching.append(probe)
+        if not self._watching:
+            return False
+        disturbed = any(probe.disturbs for probe in self._watching)
+        for probe in list(self._watching):
+            self._safely(probe, "begin", number + 1)
+        self._deep_seconds += perf_counter() - start
+        return disturbed
+
+    def _end_watching(self, number: int) -> None:
+        for probe in reversed(self._watching):
+            self._safely(probe, "end", number)
+        self._watching = []
+
+    def _safely(self, probe: DeepProbe, what: str, number: int) -> None:
+        try:
+            getattr(probe, what)(number, self._recorder.watched)
+        except Exception as error:
+            self.evidence.missing[probe.signal] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
+            self._deep = [other for other in self._deep if other is not probe]
+            if what == "begin":
+                self._watching.remove(probe)
+
+    def detach(self) -> None:
+        """Undo everything: from here on the script runs as if the doctor had never been there."""
+        if not self._is_attached:
+            self._passes.left_over()
+            return
+        self._is_attached = False
+        self._recorder.clock.thread = None
+        if self._watching:
+            self._end_watching(self._recorder.tracker.count)
+        self._patches.undo()
+        global _current
+        _current = None
+        _attached.release()
+
+    def abandon(self) -> None:
+        """Detach without looking back: a child process neither needs nor owns what its parent has seen."""
+        self._watching, self._deep = [], []
+        self._folder = None
+        self.detach()
+
+    def report(self) -> "Report":
+        """Detach, let the rules judge, and tell. Takes as long as replays and trials need."""
+        from cordwood.doctor.report import build_report
+
+        self.detach()
+        start = perf_counter()
+        self._gather()
+        outcomes = judge(self.evidence)
+        cost = self._cost()
+        cost["analysis_seconds"] = perf_counter() - start
+        return build_report(self.evidence, outcomes, cost, self._script, path=self._path)
+
+    def _gather(self) -> None:
+        from cordwood.doctor.probes.attached import collect_fetches
+
+        tracker = self._recorder.tracker
+        self.evidence.steps = tracker.finish()
+        if self.evidence.steps is None:
+            self.evidence.missing.setdefault("steps", "no optimizer was seen stepping")
+        elif tracker.batches:
+            self.evidence.micro_batches = tracker.batches / tracker.count
+        if tracker.skipped_updates:
+            self._recorder.note(f"the gradient scaler skipped {tracker.skipped_updates} optimizer steps")
+        for probe in self._deep:
+            try:
+                probe.finish(self.evidence, self._recorder.watched)
+            except Exception as error:
+                self.evidence.missing[probe.signal] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
+        if self._folder is not None:
+            try:
+                self.evidence.fetches = collect_fetches(self._folder.path, self.evidence)
+            except Exception as error:
+                self.evidence.missing["fetches"] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
+            self._folder.remove()
+            self._folder = None
+
+    def _cost(self) -> dict[str, float]:
+        """What the doctor itself took, from counted events and what one of them is measured to cost now."""
+        from cordwood.doctor.cost import cost_of_timers
+
+        tracker, clock = self._recorder.tracker, self._recorder.clock
+        timers = cost_of_timers(clock.entered, clock.nested, tracker.count)
+        watched, milliseconds = tracker.watched_closely()
+        quiet = self.evidence.steps
+        known = quiet is not None and len(quiet.times) > 0
+        step = quiet.mean_ms if quiet is not None and known else 0.0
+        extra = max(0.0, milliseconds - watched * step) if known else 0.0
+        return {
+            "timers_ms_per_step": timers,
+            "share_of_steps": timers / step if step else 0.0,
+            "deep_steps": watched,
+            "deep_seconds": self._deep_seconds + extra / 1e3,
+            "start_seconds": self._started,
+        }
+
+
+class diagnose:  # noqa: N801 - used as a function is
+    """Watch what is trained inside the block, then tell where the time went and what to change.
+
+        with cw.diagnose() as d:
+            train()
+        print(d.report)
+        d.report.save("report.html")            # or .json, .txt
+
+    Nothing needs to be given. ``model`` helps where the script never calls the module itself; ``loader`` where batches
+    come from an iterable of your own; ``steps`` ends the watching after so many training steps, and ``seconds`` is
+    what a rule may spend on replays and trials after the block. Results are the same, bit for bit, as without it.
+    """
+
+    def __init__(
+        self, model: Any = None, loader: Any = None, steps: int | None = None, *, seconds: float = SECONDS
+    ) -> None:
+        self._session = Session(model=model, loader=loader, steps=steps, seconds=seconds)
+        self._report: Report | None = None
+
+    def __enter__(self) -> "diagnose":
+        self._session.attach()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.detach()
+
+    @property
+    def report(self) -> "Report":
+        """The report; the first time it is asked for, rules judge, which takes some seconds."""
+        if self._report is None:
+            if self._session._is_attached:
+                raise UsageError("the report is there after the `with` block: what it tells of is still under way")
+            self._report = self._session.report()
+        return self._report

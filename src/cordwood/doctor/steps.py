@@ -1,0 +1,248 @@
+"""Which parts of a run are training steps, told by its batches, passes and optimizers.
+
+    tracker.batch_wanted(seen)      # next() of a loader is called
+    tracker.batch_came(seen, first)
+    tracker.optimizer_steps(optimizer)
+
+A step ends where the loader is asked for a batch after an optimizer has stepped: so gradient accumulation, several
+optimizers and closures need no special care. Without a loader it ends where an optimizer is about to step again.
+Between two batches with forward passes and nothing learned lies validation.
+"""
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cordwood.doctor.clock import WAIT, PhaseClock
+from cordwood.doctor.evidence import PHASES, LoaderSeen, Steps
+
+_WARM_UP = 3
+_MOST_ROWS = 20_000
+_RARE = 3  # steps for one with validation within
+_STEPS_ON_ONE_BATCH = 64  # more of them: somebody trains on one batch, so optimizers tell the steps
+_QUIET, _FIRST, _DISTURBED, _WARMING, _LATE = range(5)
+_WHY = {
+    _FIRST: "first batch of an epoch",
+    _DISTURBED: "watched closely",
+    _WARMING: "warm-up",
+    _LATE: "beginning not seen",
+}
+
+
+class StepTracker:
+    """Cuts the clock's time into steps. ``ended`` is called with the number of each step that is over."""
+
+    def __init__(self, clock: PhaseClock, ended: Callable[[int], bool]) -> None:
+        self._clock = clock
+        self._ended = ended
+        self._rows = array("q")
+        self._numbers = array("q")
+        self._kinds = array("b")
+        self._stride = 1  # every which step is kept: grows in long runs, so that memory does not
+        self._first_waits: list[tuple[LoaderSeen | None, int]] = []
+        self.count = 0
+        self.batches = 0  # that training took
+        self.disturbed = True  # the first step of all is never whole
+        self.skipped_updates = 0  # by a gradient scaler
+        # Told the milliseconds, and whether only the modules in eval mode were validated.
+        self.validation_ended: Callable[[float, bool], object] = lambda milliseconds, in_eval_mode: None
+        self._begun = False
+        self._first = False
+        self._optimizers: set[int] = set()
+        self._updates = 0
+        self._batches = 0
+        self._learns = False  # there was a backward pass since the last border
+        self._forwards = 0
+        self._may_learn = False  # one of them in train mode with gradients on
+        self._asked: list[LoaderSeen] = []  # for batches, since the last border
+        self._late = False  # the step at hand began when no loader gave a batch any more
+        self.stretch = 0  # of time between two borders, counted
+        self._exhausted = False  # the last thing that was heard of a loader is its end
+        self._before_validation: list[int] | None = None  # what was spent before validation within a step
+        self._learned_since = False
+        self._validates = False  # within this step
+        self._validations = 0  # within steps, so far
+
+    def batch_wanted(self, seen: LoaderSeen | None) -> None:
+        """A loader is asked for a batch: here steps begin and end."""
+        if self._optimizers and (self._batches or self._late):
+            self._end_step()
+        elif self._optimizers or not self._goes_on(seen):
+            self._end_something_else()
+        self._begun = True
+        self._exhausted = False
+        if seen is not None and seen not in self._asked:
+            self._asked.append(seen)
+
+    def _goes_on(self, seen: LoaderSeen | None) -> bool:
+        """Whether this is one batch of several before the optimizer steps."""
+        if self._forwards:
+            return self._learns or (self._may_learn and self.is_for_training())
+        # Several loaders may give a batch each; one that gives two, and nothing is done with them, is only read.
+        return self._learns or (self._batches > 0 and seen not in self._asked)
+
+    def batch_came(self, seen: LoaderSeen | None, first: bool, nanoseconds: int) -> None:
+        """A batch has arrived; `nanoseconds` is the waiting with the loader's start, for first batches."""
+        self._batches += 1
+        if seen is not None:
+            seen.batches += 1
+        if first:
+            self._first = True
+            if len(self._first_waits) < _MOST_ROWS:
+                self._first_waits.append((seen, nanoseconds))
+
+    def exhausted(self) -> None:
+        """A loader had no batch left: what comes now is not fed by it."""
+        self._batches = 0
+        self._asked.clear()
+        self._exhausted = True
+
+    def forward(self, may_learn: bool, validates: bool = False) -> None:
+        """A module is called; ``validates``: one that training knows, now in eval mode."""
+        self._forwards += 1
+        if may_learn:
+            self._may_learn = True
+            self._end_validation()
+        elif validates and not self._validates:
+            self._validates = True
+            self._validations += 1
+            # What is done in every step belongs to it.
+            if _RARE * self._validations <= self.count + _RARE:
+                self._before_validation = self._clock.so_far()
+                self._learned_since = False
+
+    def _end_validation(self) -> None:
+        """Validation in the midst of a step takes nothing of it."""
+        before, self._before_validation = self._before_validation, None
+        if before is not None:
+            milliseconds = (sum(self._clock.take()) - sum(before)) / 1e6
+            self._clock.spent = before
+            if not self._learned_since:  # else gradients were wanted, as attacks and saliency maps do
+                self.validation_ended(milliseconds, True)
+
+    def backward(self) -> None:
+        """A backward pass begins."""
+        self._learns = self._learned_since = True
+        for seen in self._asked:
+            seen.training = True
+
+    def optimizer_steps(self, optimizer: Any) -> None:
+        """An optimizer is about to step."""
+        key = id(optimizer)
+        if self._learned_since:
+            self._before_validation = None  # no validation: a model that is trained in eval mode
+        self._updates += 1
+        if not self._begun:
+            # Nobody knows where this step began: it is not one of those that are counted.
+            self._clock.take()
+            self._forget()
+            self._begun = True
+        elif self._exhausted:
+            # Some loaders fetch a batch ahead, and the last one is trained on after their end.
+            self._late, self._exhausted = True, False
+        elif key in self._optimizers and (not self._batches or self._updates > _STEPS_ON_ONE_BATCH):
+            self._end_step()
+        self._optimizers.add(key)
+
+    def disturb(self) -> None:
+        """Something of the doctor's slows the step at hand: it does not count."""
+        self.disturbed = True
+
+    def finish(self) -> Steps | None:
+        """The steps that nothing disturbed; None if no step was seen at all."""
+        if not self.count:
+            return None
+        self._resolve()
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, len(PHASES)) / 1e6 if self._rows else np.zeros((0, 6))
+        kinds = np.frombuffer(self._kinds, np.int8) if self._kinds else np.zeros(0, np.int8)
+        numbers = np.frombuffer(self._numbers, np.int64) if self._numbers else np.zeros(0, np.int64)
+        quiet = kinds == _QUIET
+        return Steps(
+            times=rows[quiet].copy(),
+            count=self.count,
+            first_waits=np.array([ns for seen, ns in self._first_waits if seen is None or seen.training]) / 1e6,
+            numbers=numbers[quiet].copy(),
+            left_out={why: int((kinds == kind).sum()) for kind, why in _WHY.items() if (kinds == kind).any()},
+        )
+
+    def watched_closely(self) -> tuple[int, float]:
+        """How many steps the doctor slowed by looking closely, and all milliseconds of them."""
+        width = len(PHASES)
+        rows = [index for index, kind in enumerate(self._kinds) if kind == _DISTURBED]
+        return len(rows), sum(sum(self._rows[row * width : (row + 1) * width]) for row in rows) / 1e6
+
+    def _end_step(self) -> None:
+        self._end_validation()
+        row = self._clock.take()
+        number = self.count
+        if number % self._stride == 0:
+            self._keep(number, row)
+        elif self._clock.timeline is not None:
+            self._clock.timeline.discard()
+        self.count += 1
+        self.batches += self._batches
+        self._forget()
+        self.disturbed = self._ended(number)
+        # What the end of a step costs the doctor itself belongs to no step.
+        self._clock.take()
+
+    def _keep(self, number: int, row: list[int]) -> None:
+        kind = _QUIET
+        if number < _WARM_UP:
+            kind = _WARMING
+        elif self.disturbed:
+            kind = _DISTURBED
+        elif self._first:
+            kind = _FIRST
+        elif self._late:
+            kind = _LATE
+        timeline = self._clock.timeline
+        if timeline is not None:
+            timeline.close(len(self._kinds))
+            self._resolve()
+        self._rows.extend(row)
+        self._numbers.append(number)
+        self._kinds.append(kind)
+        if len(self._kinds) >= _MOST_ROWS and timeline is None:
+            self._thin_out()
+
+    def _resolve(self) -> None:
+        timeline = self._clock.timeline
+        if timeline is None:
+            return
+        for row, spent in timeline.resolved():
+            # Waiting for data is the host's: the device only idles then.
+            start = row * len(PHASES)
+            spent[WAIT] = self._rows[start + WAIT]
+            self._rows[start : start + len(PHASES)] = array("q", spent)
+
+    def _thin_out(self) -> None:
+        self._stride *= 2
+        keep = [index for index, number in enumerate(self._numbers) if number % self._stride == 0]
+        width = len(PHASES)
+        self._rows = array("q", (value for i in keep for value in self._rows[i * width : (i + 1) * width]))
+        self._numbers = array("q", (self._numbers[i] for i in keep))
+        self._kinds = array("b", (self._kinds[i] for i in keep))
+
+    def _end_something_else(self) -> None:
+        """What lies behind is no training: a validation batch, or whatever is done between epochs."""
+        spent = self._clock.take()
+        if self._clock.timeline is not None:
+            self._clock.timeline.discard()
+        if self._forwards and self._batches:
+            self.validation_ended(sum(spent) / 1e6, False)
+        self._forget()
+
+    def is_for_training(self) -> bool:
+        """Whether the batches at hand may be training's: nobody knows before the first step is over."""
+        return not self.count or not self._asked or any(seen.training for seen in self._asked)
+
+    def _forget(self) -> None:
+        self._optimizers.clear()
+        self._updates = self._batches = self._forwards = 0
+        self._learns = self._may_learn = self._first = self._late = self._validates = False
+        self.stretch += 1
+        self._before_validation = None
+        self._asked.clear()

@@ -1,0 +1,115 @@
+"""The words and figures that the terminal's report, the HTML page and a comparison share."""
+
+from pathlib import PurePath
+from typing import Any
+
+PHASE_NAMES = {
+    "wait": "waiting for data",
+    "transfer": "copy to device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "everything else",
+}
+
+
+def milliseconds(value: float | None) -> str:
+    """``41.2 ms``, ``0.62 ms``, ``1,200 ms``: about three digits, since more would be noise."""
+    return "?" if value is None else f"{figure(value)} ms"
+
+
+def figure(value: float | None) -> str:
+    """The same without its unit."""
+    if value is None:
+        return "?"
+    size = abs(value)
+    digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2 if size >= 0.095 or not size else 3
+    return f"{value:,.{digits}f}"
+
+
+def percent(share: float | None) -> str:
+    """``62%``; ``0.4%`` where whole percents would say nothing."""
+    if share is None:
+        return "?"
+    if 0 < abs(share) < 0.01:
+        return "<0.1%" if abs(share) < 0.001 else f"{share:.1%}"
+    return f"{share:.0%}"
+
+
+def seconds(value: float | None) -> str:
+    """``3.2 s``."""
+    return "?" if value is None else f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
+
+
+def gain(finding: dict[str, Any]) -> str:
+    """``saves 41 ± 3 ms/step (62%), verified by replay``; empty where the gain is not time."""
+    saves = finding["saves_ms_per_step"]
+    if saves is None:
+        return ""
+    text = f"saves {with_spread(saves, finding['spread_ms'])} ms/step"
+    if finding["share"] is not None:
+        text += f" ({percent(finding['share'])})"
+    return text + verification(finding["verified"])
+
+
+def with_spread(value: float, spread: float | None) -> str:
+    """``41 ± 3``: no digit that the spread makes meaningless."""
+    if spread is None:
+        return figure(value)
+    digits = 0 if spread >= 2 else 1 if spread >= 0.2 else 2 if spread >= 0.02 else 3
+    return f"{value:,.{digits}f} ± {spread:,.{digits}f}"
+
+
+def verification(verified: str) -> str:
+    """What proof there is, as the end of a sentence."""
+    if not verified:
+        return ", an estimate"
+    return ", measured" if verified == "measured" else f", verified by {verified}"
+
+
+def shown_path(file: str, folder: str) -> str:
+    """A file as seen from the folder in which the script was run, or from where packages are installed."""
+    for packages in ("/site-packages/", "/dist-packages/"):
+        if packages in file:
+            return file.rpartition(packages)[2]
+    path = PurePath(file)
+    return str(path.relative_to(folder)) if folder and path.is_relative_to(folder) else file
+
+
+def place_of(finding: dict[str, Any], folder: str) -> str:
+    """``train.py:31``; empty for a finding that is about no line."""
+    return "" if finding["file"] is None else f"{shown_path(finding['file'], folder)}:{finding['line']}"
+
+
+def cost_lines(cost: dict[str, Any]) -> list[str]:
+    """What the doctor itself cost, as sentences."""
+    lines = []
+    timers, share = cost.get("timers_ms_per_step"), cost.get("share_of_steps")
+    if timers is not None:
+        lines.append(
+            f"timing the phases takes {milliseconds(timers)} of a step"
+            + (f" ({percent(share)})" if share is not None else "")
+        )
+    deep, deep_seconds = cost.get("deep_steps"), cost.get("deep_seconds")
+    if deep:
+        lines.append(f"{deep} steps were watched more closely, which took {seconds(deep_seconds)} more")
+    for key, what in (("start_seconds", "starting took"), ("analysis_seconds", "replays and trials afterwards took")):
+        if cost.get(key):
+            lines.append(f"{what} {seconds(cost[key])}")
+    return lines
+
+
+def steps_line(steps: dict[str, Any]) -> str:
+    """How many steps there were, and how many of them are in the figures."""
+    left_out = ", ".join(f"{many} {why}" for why, many in steps["left_out"].items())
+    line = f"{steps['measured']:,} of {steps['count']:,} steps measured"
+    return line + (f" (left out: {left_out})" if left_out else "")
+
+
+def validation_line(validation: dict[str, Any] | None) -> str:
+    """What was told apart from training."""
+    if validation is None:
+        return ""
+    batches = validation["batches"]
+    took = seconds((validation["milliseconds"] or 0.0) / 1000)
+    return f"{batches:,} batches, {took} in all, told apart from training"

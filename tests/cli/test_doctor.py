@@ -1,0 +1,299 @@
+"""``cordwood doctor``: whose options are whose, what is printed where, and exit codes."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cordwood import cli
+from cordwood.cli.doctor import print_report
+from cordwood.doctor import script
+from cordwood.doctor.findings import Finding, Place
+from cordwood.doctor.report import Report
+from tests.doctor.evidences import make_evidence, make_report
+
+Output = pytest.CaptureFixture[str]
+FINDING = Finding("hidden-sync", "message", "fix", Place("t.py", 3), 20.0, 1.0, "measured")
+
+
+@dataclass
+class Runs:
+    """Stands in for running a script: notes how it was called, and answers as told."""
+
+    code: int = 0
+    report: Report | None = None
+    remove: Path | None = None  # a folder that the script removes
+    calls: list[tuple[str, list[str], script.Options, bool]] = field(default_factory=list)
+
+    def __call__(
+        self, target: str, arguments: list[str], options: script.Options, *, module: bool = False
+    ) -> tuple[int, Report | None]:
+        self.calls.append((target, list(arguments), options, module))
+        print("the script's own words")
+        if self.remove is not None:
+            self.remove.rmdir()
+        return self.code, self.report
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
+    made = Runs(report=make_report())
+    monkeypatch.setattr(script, "run_script", made)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "arguments", "module"),
+    [
+        (["train.py"], "train.py", [], False),
+        (["train.py", "--epochs", "1"], "train.py", ["--epochs", "1"], False),
+        (["train.py", "--steps", "3", "--json", "x"], "train.py", ["--steps", "3", "--json", "x"], False),
+        (["train.py", "-m", "x", "-h", "--version"], "train.py", ["-m", "x", "-h", "--version"], False),
+        (["train.py", "--s", "1", "--", "--quiet"], "train.py", ["--s", "1", "--", "--quiet"], False),
+        (["-m", "pkg.train", "--json", "x"], "pkg.train", ["--json", "x"], True),
+        (["--quiet", "-m", "pkg.train", "compare"], "pkg.train", ["compare"], True),
+        (["-m", "compare", "a"], "compare", ["a"], True),
+        (["./compare", "a", "b"], "./compare", ["a", "b"], False),
+        (["--", "train.py", "-x"], "train.py", ["-x"], False),
+    ],
+)
+def test_what_follows_the_script_is_the_scripts(
+    words: list[str], target: str, arguments: list[str], module: bool, runs: Runs
+) -> None:
+    assert cli.main(["doctor", *words]) == 0
+    ((was_target, was_arguments, options, was_module),) = runs.calls
+    assert (was_target, was_arguments, was_module) == (target, arguments, module)
+    assert options.steps is None
+
+
+def test_what_comes_before_it_is_the_doctors(runs: Runs) -> None:
+    words = ["--steps", "50", "--seconds", "3", "--pstats", "p.stats", "-m", "pkg.train", "--steps", "7"]
+    assert cli.main(["doctor", *words]) == 0
+    ((target, arguments, options, module),) = runs.calls
+    assert (target, arguments, module) == ("pkg.train", ["--steps", "7"], True)
+    assert options == script.Options(steps=50, seconds=3.0, pstats="p.stats")
+
+
+@pytest.mark.parametrize(
+    ("code", "findings", "expected"),
+    [(0, [], 0), (0, [FINDING], 1), (7, [FINDING], 7), (7, [], 7), (130, [FINDING], 130)],
+)
+def test_exit_codes(code: int, findings: list[Finding], expected: int, runs: Runs) -> None:
+    runs.code, runs.report = code, make_report(findings)
+    assert cli.main(["doctor", "train.py"]) == expected
+
+
+def test_a_script_that_nothing_can_be_said_of_ends_with_its_own_code(runs: Runs, capsys: Output) -> None:
+    runs.report, runs.code = None, 5
+    assert cli.main(["doctor", "train.py"]) == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_the_report_goes_to_stderr(runs: Runs, capsys: Output) -> None:
+    cli.main(["doctor", "train.py"])
+    out, err = capsys.readouterr()
+    assert out == "the script's own words\n"
+    assert err.startswith("doctor: nothing worth changing\n")
+    assert "\x1b" not in err
+
+
+def test_quiet_prints_nothing_and_writes_files(runs: Runs, capsys: Output) -> None:
+    runs.report = make_report([FINDING])
+    assert cli.main(["doctor", "--quiet", "--json", "r.json", "--html", "page", "train.py"]) == 1
+    assert capsys.readouterr().err == ""
+    assert json.loads(Path("r.json").read_text(encoding="utf-8"))["findings"][0]["rule"] == "hidden-sync"
+    assert Path("page").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_file_that_cannot_be_written_after_all(runs: Runs, capsys: Output) -> None:
+    Path("there").mkdir()
+    runs.remove = Path("there")
+    assert cli.main(["doctor", "--json", "there/r.json", "--html", "r.html", "train.py"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("doctor: nothing worth changing\n")
+    assert "cordwood: the report could not be written to there/r.json" in err
+    assert Path("r.html").exists()
+    Path("there").mkdir()
+    runs.code = 7
+    assert cli.main(["doctor", "--json", "there/r.json", "train.py"]) == 7
+
+
+def test_a_profile_that_was_not_written_is_told_of(runs: Runs, capsys: Output) -> None:
+    assert runs.report is not None
+    runs.report.document["missing"]["stacks"] = "too few steps"
+    cli.main(["doctor", "--quiet", "--pstats", "p.stats", "train.py"])
+    assert capsys.readouterr().err == "cordwood: --pstats p.stats was not written: too few steps\n"
+
+
+def test_what_the_script_does_to_stderr_is_its_own_affair(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    def closed(*words: Any, **named: Any) -> tuple[int, Report | None]:
+        stream = io.StringIO()
+        stream.close()
+        monkeypatch.setattr(sys, "stderr", stream)
+        return 0, make_report()
+
+    monkeypatch.setattr(script, "run_script", closed)
+    assert cli.main(["doctor", "train.py"]) == 0
+    assert capsys.readouterr().err.startswith("doctor: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "no script to run"),
+        (["-m"], "no module to run"),
+        (["--quiet"], "no script to run"),
+        (["--json", "no/such/r.json", "train.py"], "--json no/such/r.json: there is no folder"),
+        (["--html", ".", "train.py"], "--html . is a folder"),
+        (["--json", "r", "--html", "./r", "train.py"], "--html r is the same file as that of --json"),
+        (["--steps", "0", "train.py"], "--steps 0: at least one step"),
+        (["--seconds", "-1", "train.py"], "--seconds -1.0"),
+        (["--seconds", "nan", "train.py"], "--seconds nan"),
+        (["compare", "a.json"], "compare takes two reports"),
+        (["compare", "a.json", "b.json", "c.json"], "compare takes two reports"),
+    ],
+)
+def test_wrong_use_is_told_before_the_script_runs(words: list[str], told: str, runs: Runs, capsys: Output) -> None:
+    assert cli.main(["doctor", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert runs.calls == []
+
+
+def test_a_folder_that_may_not_be_written(runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, who may run this, may write everywhere
+    assert cli.main(["doctor", "--json", "r.json", "train.py"]) == 2
+    assert "--json r.json may not be written" in capsys.readouterr().err
+    assert runs.calls == []
+
+
+@pytest.mark.parametrize(
+    "words", [["--step", "3", "train.py"], ["--unknown", "train.py"], ["--steps", "x", "train.py"], ["-mpkg"]]
+)
+def test_options_that_nobody_has(words: list[str], runs: Runs) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["doctor", *words])
+    assert stop.value.code == 2
+    assert runs.calls == []
+
+
+def test_a_script_that_is_not_there(capsys: Output) -> None:
+    assert cli.main(["doctor", "no_such_script.py"]) == 2
+    assert "no_such_script.py" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    """A stream that says what it is."""
+
+    def __init__(self, encoding: str = "utf-8", tty: bool = True) -> None:
+        super().__init__()
+        self._encoding, self._tty = encoding, tty
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return self._tty
+
+
+@pytest.mark.parametrize(
+    ("environment", "tty", "coloured"),
+    [({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False)],
+)
+def test_colours_for_those_who_can_see_them(
+    environment: dict[str, str], tty: bool, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal(tty=tty)
+    print_report(make_report([FINDING]), stream)
+    assert ("\x1b[" in stream.getvalue()) is coloured
+
+
+def test_the_width_of_the_terminal_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    print_report(make_report([FINDING]), stream)
+    assert max(map(len, stream.getvalue().splitlines())) <= 70
+
+
+def test_a_terminal_of_another_encoding_gets_what_it_can_show() -> None:
+    report = make_report([Finding("r", "größer", "fix", level="high")])
+    for encoding in ("ascii", "latin-1"):
+        stream = Terminal(encoding, tty=False)
+        print_report(report, stream)
+        stream.getvalue().encode(encoding)
+        assert "█" not in stream.getvalue()
+
+
+def saved(path: Path, **phases: float) -> str:
+    make_report(evidence=make_evidence(**phases)).save(path)  # type: ignore[arg-type]
+    return str(path)
+
+
+def test_compare_says_whether_it_got_better(tmp_path: Path, capsys: Output) -> None:
+    slow = saved(tmp_path / "slow.json", wait=40.0, forward=20.0)
+    fast = saved(tmp_path / "fast.json", wait=1.0, forward=20.0)
+    assert cli.main(["doctor", "compare", slow, fast]) == 0
+    assert capsys.readouterr().out.startswith("faster: ")
+    assert cli.main(["doctor", "compare", fast, slow]) == 1
+    assert capsys.readouterr().out.startswith("slower: ")
+    assert cli.main(["doctor", "compare", fast, fast]) == 0
+
+
+def test_compare_tells_its_use(capsys: Output) -> None:
+    assert cli.main(["doctor", "compare", "--help"]) == 0
+    assert "compare before.json after.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"schema_version": 99}', b"\xff"])
+def test_compare_refuses_what_is_no_report(data: bytes, tmp_path: Path, capsys: Output) -> None:
+    good = saved(tmp_path / "good.json", forward=20.0)
+    (tmp_path / "bad.json").write_bytes(data)
+    assert cli.main(["doctor", "compare", good, str(tmp_path / "bad.json")]) == 3
+    assert "bad.json is no report" in capsys.readouterr().err
+    assert cli.main(["doctor", "compare", str(tmp_path / "gone.json"), good]) == 3
+
+
+TRAINING = """
+import sys
+import torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in torch.utils.data.DataLoader(torch.randn(40 * 4, 8), batch_size=4):
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+print("trained", sys.argv[1:], __name__)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def examine(folder: Path, *words: str) -> subprocess.CompletedProcess[Any]:
+    (folder / "train.py").write_text(TRAINING, encoding="utf-8")
+    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_a_real_script_from_end_to_end(tmp_path: Path) -> None:
+    done = examine(tmp_path, "train.py", "3", "--json", "x")
+    assert done.returncode == 3
+    assert done.stdout == "trained ['3', '--json', 'x'] __main__\n"
+    assert done.stderr.startswith("doctor: ")
+    document = Report.load(tmp_path / "r.json").document
+    # The last batch is followed by no other, so its step may or may not be told.
+    assert document["steps"]["count"] in (39, 40)
+    assert document["script"] == "train.py 3 --json x"
+    assert not (tmp_path / "x").exists()

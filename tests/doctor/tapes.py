@@ -1,0 +1,39 @@
+"""Tapes of steps that tests write down themselves.
+
+tape = record(step)         # the step runs twice, as in a session: the second time is kept
+"""
+
+import threading
+from collections.abc import Callable
+
+from cordwood.doctor.evidence import Evidence
+from cordwood.doctor.probes.deep import Watched
+from cordwood.doctor.probes.recording import STEPS, TapeProbe
+from cordwood.doctor.tape import Tape
+
+
+def watch(step: Callable[[], object], times: int = 2, phase: Callable[[], str] = lambda: "forward") -> Evidence:
+    """What is known after a step was watched so many times."""
+    watched = Watched(phase=phase, thread=threading.get_ident)
+    probe = TapeProbe()
+    for number in STEPS[:times]:
+        probe.begin(number, watched)
+        try:
+            step()
+        finally:
+            probe.end(number, watched)
+    evidence = Evidence()
+    probe.finish(evidence, watched)
+    return evidence
+
+
+def record(step: Callable[[], object], times: int = 2) -> Tape:
+    """The tape of a step."""
+    tape = watch(step, times).tape
+    assert tape is not None
+    return tape
+
+
+def line_of(tape: Tape, source: str) -> int:
+    """The line in the test's own file with this source, as an operation's place tells it."""
+    return next(op.place.line for op in tape.ops if op.place is not None and source in op.place.source)

@@ -1,0 +1,59 @@
+"""Trials of layouts with given times: what is measured on top of what, and what there is no time for."""
+
+import pytest
+import torch
+
+from cordwood.doctor import layouttrial
+from cordwood.doctor.layouts import suspects
+from cordwood.doctor.layouttrial import LayoutTrial
+from cordwood.doctor.pairs import Gain
+from cordwood.doctor.replay import Replay
+from cordwood.doctor.tape import Tape
+from tests.doctor.evidences import make_steps
+from tests.doctor.tapes import record
+
+one, other = torch.randn(6, 4), torch.randn(6, 4)
+
+
+@pytest.fixture
+def tape() -> Tape:
+    """Two transposed tensors; all operations took 60 ms in the run."""
+
+    def step() -> None:
+        first = one.t()
+        second = other.t()
+        first.exp()
+        second.exp()
+
+    tape = record(step)
+    for op in tape.ops:
+        op.nanoseconds = 60_000_000 // len(tape.ops)
+    return tape
+
+
+def saving(before: Replay, after: Replay, seconds: float) -> Gain:
+    """The first change of 60 ms of operations saves 40, the second 5."""
+    left = {0: 60.0, 1: 20.0, 2: 15.0}
+    took, takes = left[len(before.changes)], left[len(after.changes)]
+    return Gain(took - takes, 0.1, took, takes, 9)
+
+
+def test_a_step_that_is_mended_in_part_is_not_taken_for_a_busy_machine(
+    tape: Tape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouttrial, "compare", saving)
+    trial = LayoutTrial(tape, make_steps(20, 0.0, {"forward": 60.0}))
+    first, second = trial.proofs(suspects(tape, [10.0] * len(tape.ops)), seconds=60.0)
+    assert [first.gain.saves_ms, first.scale] == pytest.approx([40.0, 1.0])
+    assert [second.gain.saves_ms, second.scale] == pytest.approx([5.0, 1.0])
+    assert trial.not_tried == 0
+
+
+def test_without_time_the_first_suspect_is_looked_at_and_the_others_are_counted(
+    tape: Tape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouttrial, "compare", saving)
+    trial = LayoutTrial(tape, make_steps(20, 0.0, {"forward": 60.0}))
+    proofs = trial.proofs(suspects(tape, [10.0] * len(tape.ops)), seconds=0.0)
+    assert len(proofs) == 1
+    assert trial.not_tried == 1

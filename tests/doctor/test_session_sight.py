@@ -1,0 +1,247 @@
+"""What a session sees of real training loops: phases, modules, loaders, validation."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo  # it replaces names in torch itself when it is first needed
+from torch import nn
+from torch.utils.data import DataLoader
+
+import cordwood as cw
+from cordwood.doctor.judging import judge
+from cordwood.doctor.session import Session
+from tests.doctor import smallnet
+from tests.doctor.smallnet import Net, data, seen_steps, train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_phases_and_modules_and_loaders_are_seen(session: Session) -> None:
+    train(2)
+    steps = seen_steps(session)
+    evidence = session.evidence
+    assert steps.count == 48
+    assert all(steps.phase_ms(phase) > 0 for phase in ("wait", "forward", "backward", "optimizer", "other"))
+    assert steps.phase_ms("transfer") == 0
+    assert [type(seen.module) for seen in evidence.modules] == [Net]
+    (loader,) = evidence.loaders
+    assert (loader.training, loader.batches, loader.epochs) == (True, 48, 2)
+    assert loader.place is not None
+    assert loader.place.file == smallnet.__file__
+    assert loader.place.source == "iterator = iter(loader)"
+    assert loader.made_at is not None
+    assert loader.made_at.source.startswith("loader = DataLoader(")
+    assert evidence.optimizers == ["Adam"]
+    assert evidence.modules[0].arguments is not None
+
+
+def test_workers_give_the_same_and_are_seen(session: Session) -> None:
+    watched = train(1, workers=2)
+    assert seen_steps(session).count == 24
+    assert session.evidence.fetches is not None
+    assert watched == train(1, workers=2)
+
+
+def test_validation_is_seen_with_its_line(session: Session) -> None:
+    torch.manual_seed(0)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader, validation = DataLoader(data(), batch_size=8), DataLoader(data(32), batch_size=8)
+    for _ in range(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        for x, _ in validation:
+            model(x).argmax(1)
+    assert seen_steps(session).count == 24
+    (seen,) = session.evidence.validation
+    assert (seen.batches, seen.with_gradients, seen.in_train_mode) == (8, 8, 8)
+    assert seen.place is not None
+    assert seen.place.source == "model(x).argmax(1)"
+    found = {outcome.rule.id: outcome for outcome in judge(session.evidence)}
+    assert found["eval-without-no-grad"].status == "found"
+    (finding,) = found["eval-in-train-mode"].findings
+    assert finding.place == seen.place
+    assert "body.1, body.3" in finding.message
+
+
+def test_validation_done_right_passes(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model.train()
+        for x, y in DataLoader(data(), batch_size=8):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for x, _ in DataLoader(data(32), batch_size=8):
+                model(x)
+    seen_steps(session)
+    (seen,) = session.evidence.validation
+    assert (seen.batches, seen.with_gradients, seen.in_train_mode) == (8, 0, 0)
+    statuses = {outcome.rule.id: outcome.status for outcome in judge(session.evidence)}
+    assert statuses["eval-without-no-grad"] == statuses["eval-in-train-mode"] == "passed"
+
+
+def test_the_mode_of_layers_is_that_of_validation_not_that_of_the_end(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader, validation = DataLoader(data(), batch_size=8), DataLoader(data(32), batch_size=8)
+    for x, y in loader:
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, _ in validation:
+            model(x)
+    model.eval()
+    seen_steps(session)
+    (seen,) = session.evidence.validation
+    assert seen.layers == ["body.1", "body.3"]
+
+
+def test_validation_on_tensors_is_told_apart(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = data().tensors
+    for _ in range(4):
+        model.train()
+        for start in range(0, 96, 8):
+            nn.functional.cross_entropy(model(x[start : start + 8]), y[start : start + 8]).backward()
+            optimizer.step()
+        model.eval()
+        model(x)
+        model(x)
+    steps = seen_steps(session)
+    assert steps.count == 47
+    (seen,) = session.evidence.validation
+    assert (seen.batches, seen.with_gradients, seen.in_train_mode) == (6, 6, 0)
+
+
+def test_skipped_steps_of_a_gradient_scaler_are_steps(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    for number, (x, y) in enumerate(DataLoader(data(), batch_size=8)):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss * (float("inf") if number % 3 == 0 else 1.0)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert seen_steps(session).count == 12
+    assert "the gradient scaler skipped 4 optimizer steps" in session.evidence.notes
+
+
+def test_a_closure_is_forward_and_backward(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+    for x, y in DataLoader(data(), batch_size=8):
+
+        def closure(x: torch.Tensor = x, y: torch.Tensor = y) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    steps = seen_steps(session)
+    assert steps.count == 12
+    assert steps.phase_ms("forward") > 0
+    assert steps.phase_ms("backward") > 0
+
+
+def test_training_in_a_thread_of_its_own_is_seen(session: Session) -> None:
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert seen_steps(session).count > 40
+
+
+def test_a_users_own_loader_is_timed_when_it_is_given() -> None:
+    class Batches:
+        def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+            for start in range(0, 96, 4):
+                x, y = data()[start : start + 4]
+                yield x, y
+
+    batches, model = Batches(), Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = Session(loader=batches, model=model, seconds=0.0)
+    session.attach()
+    for x, y in batches:
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    steps = seen_steps(session)
+    assert steps.count == 24
+    assert steps.phase_ms("wait") > 0
+    assert [seen.loader for seen in session.evidence.loaders] == [batches]
+
+
+def test_a_users_own_iterator_is_timed_by_its_class() -> None:
+    class Batches:
+        def __init__(self) -> None:
+            self.number = 0
+
+        def __iter__(self) -> "Batches":
+            return self
+
+        def __next__(self) -> tuple[torch.Tensor, torch.Tensor]:
+            if self.number == 24:
+                raise StopIteration
+            self.number += 1
+            x, y = data()[self.number : self.number + 4]
+            return x, y
+
+    batches, model = Batches(), Net()
+    before = dict(vars(Batches))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = Session(loader=batches, seconds=0.0)
+    session.attach()
+    for x, y in batches:
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    steps = seen_steps(session)
+    assert (steps.count, session.evidence.loaders[0].batches) == (24, 24)
+    assert steps.phase_ms("wait") > 0
+    assert dict(vars(Batches)) == before
+
+
+@pytest.mark.parametrize("loader", [[1, 2], (number for number in range(3)), 7], ids=["list", "generator", "number"])
+def test_what_cannot_be_timed_is_said_and_harms_nothing(loader: Any) -> None:
+    with cw.diagnose(loader=loader, seconds=0.0) as d:
+        train(1)
+    assert any("cannot be told from other work" in note for note in d.report.document["notes"])
+
+
+def test_cordwoods_own_loader_is_seen(session: Session, tmp_path: Any) -> None:
+    with cw.Writer(tmp_path / "x.cordwood") as writer:
+        for x, y in zip(*data().tensors, strict=True):
+            writer.append({"x": x, "y": y})
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in cw.Loader(cw.open(tmp_path / "x.cordwood"), batch_size=4):
+        nn.functional.cross_entropy(model(batch["x"]), batch["y"]).backward()
+        optimizer.step()
+    steps = seen_steps(session)
+    assert steps.count == 24
+    assert session.evidence.loaders[0].training
+
+
+def test_compiled_models_are_left_alone_and_said(session: Session) -> None:
+    model: Any = torch.compile(Net(), backend="eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for x, y in DataLoader(data(), batch_size=8):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    steps = seen_steps(session)
+    assert session.evidence.compiled == ["Net"]
+    assert steps.phase_ms("forward") > 0
+    assert "compile" in session.evidence.missing["tape"]
+    assert session.evidence.tape is None

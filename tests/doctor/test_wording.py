@@ -1,0 +1,66 @@
+"""Figures and names as people read them."""
+
+import pytest
+
+from cordwood.doctor.wording import cost_lines, figure, gain, milliseconds, percent, seconds, shown_path, with_spread
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "?"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"), (9.96, "10.0"), (41.24, "41.2"), (1234.5, "1,234")],
+)
+def test_figures_have_about_three_digits(value: float | None, text: str) -> None:
+    assert figure(value) == text
+    assert milliseconds(value) == (text if value is None else f"{text} ms")
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(None, "?"), (0.0, "0%"), (0.0002, "<0.1%"), (0.004, "0.4%"), (0.62, "62%"), (1.0, "100%")]
+)
+def test_shares(share: float | None, text: str) -> None:
+    assert percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "text"),
+    [
+        (41.2, 3.04, "41 ± 3"),
+        (41.24, 0.3, "41.2 ± 0.3"),
+        (2.5, 0.05, "2.50 ± 0.05"),
+        (1.5, None, "1.50"),
+        (0.5, 0, "0.500 ± 0.000"),
+    ],
+)
+def test_the_spread_says_how_many_digits_mean_something(value: float, spread: float | None, text: str) -> None:
+    assert with_spread(value, spread) == text
+
+
+@pytest.mark.parametrize(
+    ("verified", "end"),
+    [
+        ("replay", ", verified by replay"),
+        ("trial", ", verified by trial"),
+        ("measured", ", measured"),
+        ("", ", an estimate"),
+    ],
+)
+def test_a_gain_names_its_proof(verified: str, end: str) -> None:
+    finding = {"saves_ms_per_step": 41.2, "spread_ms": 3.0, "share": 0.62, "verified": verified}
+    assert gain(finding) == f"saves 41 ± 3 ms/step (62%){end}"
+    assert gain({**finding, "share": None}) == f"saves 41 ± 3 ms/step{end}"
+    assert gain({**finding, "saves_ms_per_step": None}) == ""
+
+
+def test_files_are_named_from_where_one_stands() -> None:
+    assert shown_path("/home/me/src/train.py", "/home/me") == "src/train.py"
+    assert shown_path("/home/you/train.py", "/home/me") == "/home/you/train.py"
+    assert shown_path("/home/me/.venv/lib/python3.11/site-packages/torch/x.py", "/home/me") == "torch/x.py"
+    assert shown_path("train.py", "") == "train.py"
+
+
+def test_seconds_and_costs() -> None:
+    assert (seconds(None), seconds(0.0512), seconds(12.34)) == ("?", "0.051 s", "12.3 s")
+    assert cost_lines({}) == []
+    assert cost_lines({"timers_ms_per_step": 0.01, "share_of_steps": None}) == [
+        "timing the phases takes 0.010 ms of a step"
+    ]
