@@ -1,0 +1,341 @@
+"""The patients: scripts with a planted fault, what the doctor must say of each, and how the fault is mended.
+
+    patient = PATIENTS["denoise_spectrograms"]
+    patient.line(patient.first[0])      # 28
+    patient.mended(patient.first[0])    # the source with the fault taken out
+
+A line is known by a piece of its text, so that scripts can be changed. Where the doctor may rightly choose between two
+ways to tell of one fault (a loader that starves training is slow, or lacks workers), both are in the table.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HEALTHY = sorted(path for path in (HERE / "healthy").glob("*.py"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A finding: the rule, pieces of text of the lines that it may name, and what to write instead of what."""
+
+    rule: str
+    lines: tuple[str, ...]
+    mend: tuple[tuple[str, str], ...]
+    if_abstains: str = ""  # right only where this rule, which would tell more, could not try anything
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A script, the answers of which one must be the first finding, and those that must be somewhere in the list."""
+
+    script: str
+    first: tuple[Answer, ...]
+    also: tuple[Answer, ...] = ()
+    needs_bfloat16: bool = False  # makes sense only on a processor that multiplies bfloat16 fast
+
+    @property
+    def path(self) -> Path:
+        """Of the script."""
+        return HERE / "patients" / f"{self.script}.py"
+
+    def numbers(self, answer: Answer) -> set[int]:
+        """The lines that the answer may name."""
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        return {self._only(lines, text) for text in answer.lines}
+
+    def mended(self, *answers: Answer) -> str:
+        """The script without the fault."""
+        source = self.path.read_text(encoding="utf-8")
+        for answer in answers:
+            for old, new in answer.mend:
+                if source.count(old) != 1:
+                    raise ValueError(f"{self.script}: {old!r} is there {source.count(old)} times, not once")
+                source = source.replace(old, new)
+        return source
+
+    def _only(self, lines: list[str], text: str) -> int:
+        found = [number for number, line in enumerate(lines, 1) if text in line]
+        if len(found) != 1:
+            raise ValueError(f"{self.script}: {text!r} is in the lines {found}, not in one")
+        return found[0]
+
+
+def non_contiguous(line: str, mended: str) -> Answer:
+    """Strides that cost: the line that makes the tensor, and the same line with a copy."""
+    return Answer("non-contiguous", (line,), ((line, mended),))
+
+
+def workers(loader: str, mended: str) -> Answer:
+    """The line that makes the loader."""
+    return Answer("workers", (loader,), ((loader, mended),))
+
+
+def starved(line: str, loader: str, if_abstains: str = "") -> Answer:
+    """The line of loading that takes most; without waiting is with batches that are there already."""
+    return Answer("data-starved", (line,), ((loader, f"list({loader})"),), if_abstains)
+
+
+PATIENTS = {
+    patient.script: patient
+    for patient in (
+        Patient(
+            "denoise_spectrograms",
+            (non_contiguous("torch.from_numpy(noise.T)", "torch.from_numpy(noise.T).contiguous()"),),
+        ),
+        Patient(
+            "speech_encoder", (non_contiguous("features.transpose(1, 2)", "features.transpose(1, 2).contiguous()"),)
+        ),
+        Patient("memory_lookup", (non_contiguous("scores = scores.T", "scores = scores.T.contiguous()"),)),
+        Patient(
+            "distill_features",
+            (non_contiguous("features.transpose(0, 3, 1, 2))", "features.transpose(0, 3, 1, 2)).contiguous()"),),
+        ),
+        Patient(
+            "color_jitter_files",
+            (
+                workers(
+                    "batch_size=8, shuffle=True)", "batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)"
+                ),
+                starved("image = Image.open(", "DataLoader(Photos(args.data), batch_size=8, shuffle=True)"),
+            ),
+        ),
+        Patient(
+            "one_worker",
+            (
+                workers("num_workers=1", "num_workers=2"),
+                starved(
+                    "np.abs(np.fft.rfft(",
+                    "DataLoader(clips, batch_size=16, shuffle=True, num_workers=1, persistent_workers=True)",
+                ),
+            ),
+        ),
+        Patient("short_epochs", (workers("num_workers=2)", "num_workers=2, persistent_workers=True)"),)),
+        Patient(
+            "decode_and_resize",
+            (
+                Answer(
+                    "cacheable-preprocessing",
+                    ("loader = DataLoader(dataset",),
+                    (
+                        ("import numpy as np\n", "import cordwood as cw\nimport numpy as np\n"),
+                        (
+                            "loader = DataLoader(dataset, batch_size=8, shuffle=True)",
+                            'cw.pack(dataset, "scans.cordwood", progress=False)\n'
+                            '    loader = cw.Loader(cw.open("scans.cordwood"), batch_size=8, shuffle=True)',
+                        ),
+                    ),
+                ),
+                starved(
+                    'small = scan.convert("RGB")',
+                    "DataLoader(dataset, batch_size=8, shuffle=True)",
+                    if_abstains="cacheable-preprocessing",
+                ),
+            ),
+        ),
+        Patient(
+            "padded_sentences",
+            (
+                Answer(
+                    "data-starved",
+                    ("batch[row, column] = word",),
+                    (
+                        (
+                            "        for column, word in enumerate(words):\n            batch[row, column] = word\n",
+                            "        batch[row, : len(words)] = torch.tensor(words)\n",
+                        ),
+                    ),
+                ),
+                workers(
+                    "shuffle=True, collate_fn=pad)",
+                    "shuffle=True, collate_fn=pad, num_workers=2, persistent_workers=True)",
+                ),
+            ),
+        ),
+        Patient(
+            "log_activations",
+            (
+                Answer(
+                    "hidden-sync",
+                    ("print(step, hidden[:8], file=log)",),
+                    (("        print(step, hidden[:8], file=log)\n", ""),),
+                ),
+            ),
+        ),
+        Patient(
+            "watch_percentiles",
+            (
+                Answer(
+                    "hidden-sync",
+                    ("= np.percentile(",),
+                    (
+                        (
+                            "        spreads.append(spread(output))\n        if step % 20 == 0:\n",
+                            "        if step % 20 == 0:\n            spreads.append(spread(output))\n",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
+            "collect_scores",
+            (
+                Answer(
+                    "hidden-sync",
+                    ("scores.flatten().tolist()",),
+                    (("scores.flatten().tolist()", "scores.detach().flatten()"),),
+                ),
+            ),
+        ),
+        Patient(
+            "soft_labels",
+            (
+                Answer(
+                    "python-bound",
+                    ("soft[row, other] = ",),
+                    (
+                        (
+                            "    for row in range(len(labels)):\n"
+                            "        for other in range(CLASSES):\n"
+                            "            soft[row, other] = torch.exp(-(labels[row] - other).abs().float())\n",
+                            "    soft = torch.exp(-(labels[:, None] - torch.arange(CLASSES)).abs().float())\n",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
+            "text_statistics",
+            (
+                Answer(
+                    "python-bound",
+                    ("counts[LETTERS.index(first)",),
+                    (
+                        ("import torch\nimport", "import numpy as np\nimport torch\nimport"),
+                        (
+                            "    counts = [0.0] * len(LETTERS) ** 2\n"
+                            "    for first, second in itertools.pairwise(text):\n"
+                            "        counts[LETTERS.index(first) * len(LETTERS) + LETTERS.index(second)] += 1.0\n"
+                            "    return counts\n",
+                            "    codes = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 97\n"
+                            "    codes[codes < 0] = len(LETTERS) - 1\n"
+                            "    pairs = codes[:-1] * len(LETTERS) + codes[1:]\n"
+                            "    return np.bincount(pairs, minlength=len(LETTERS) ** 2).tolist()\n",
+                        ),
+                        ("for number in chosen])", "for number in chosen], dtype=torch.float32)"),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
+            "loss_curve",
+            (
+                Answer(
+                    "graph-leak", ("losses.append(loss)",), (("losses.append(loss)", "losses.append(loss.detach())"),)
+                ),
+            ),
+        ),
+        Patient(
+            "average_loss", (Answer("graph-leak", ("total += loss",), (("total += loss", "total += loss.item()"),)),)
+        ),
+        Patient(
+            "keep_embeddings",
+            (
+                Answer(
+                    "graph-leak", ("history.append(embedded)",), (("append(embedded)", "append(embedded.detach())"),)
+                ),
+            ),
+        ),
+        Patient(
+            "spare_head",
+            (
+                Answer(
+                    "unused-parameters",
+                    ("self.location = ",),
+                    (("        self.location = nn.Linear(256, 500)\n", ""),),
+                ),
+            ),
+        ),
+        Patient(
+            "validate_often",
+            (
+                Answer(
+                    "eval-without-no-grad",
+                    ("scores = model(inputs)",),
+                    (("def validate(", "@torch.no_grad()\ndef validate("),),
+                ),
+            ),
+        ),
+        Patient(
+            "validate_with_dropout",
+            (
+                Answer(
+                    "eval-in-train-mode",
+                    ("total += F.mse_loss(model(inputs), targets).item()",),
+                    (
+                        ("    total = 0.0\n", "    model.eval()\n    total = 0.0\n"),
+                        ("    return total / len(loader)\n", "    model.train()\n    return total / len(loader)\n"),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
+            "save_examples",
+            (Answer("bloated-save", ("torch.save(",), (("output.detach()[:4]", "output.detach()[:4].clone()"),)),),
+        ),
+        Patient(
+            "wide_layers",
+            (
+                Answer(
+                    "precision",
+                    ("loss = F.cross_entropy(",),
+                    (
+                        (
+                            "        loss = F.cross_entropy(",
+                            '        with torch.autocast("cpu", dtype=torch.bfloat16):\n'
+                            "            loss = F.cross_entropy(",
+                        ),
+                    ),
+                ),
+            ),
+            needs_bfloat16=True,
+        ),
+        Patient(
+            "starved_and_leaking",
+            (
+                workers(
+                    "batch_size=8, shuffle=True)", "batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)"
+                ),
+                starved("turned = scan.rotate(", "DataLoader(Letters(args.data), batch_size=8, shuffle=True)"),
+            ),
+            also=(
+                Answer(
+                    "graph-leak", ("losses.append(loss)",), (("losses.append(loss)", "losses.append(loss.detach())"),)
+                ),
+            ),
+        ),
+        Patient(
+            "transposed_and_looping",
+            (
+                non_contiguous(
+                    "torch.from_numpy(surveys[step % 3].T)", "torch.from_numpy(surveys[step % 3].T).contiguous()"
+                ),
+            ),
+            also=(
+                Answer(
+                    "python-bound",
+                    ("weights[station] = ",),
+                    (
+                        (
+                            "    weights = torch.zeros(STATIONS)\n"
+                            "    for station in range(STATIONS):\n"
+                            "        weights[station] = torch.sigmoid(quality[station]) * 2\n"
+                            "    return weights\n",
+                            "    return torch.sigmoid(quality) * 2\n",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    )
+}
