@@ -7,7 +7,7 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
-BENCH_SUITES ?= codecs tensors store feed pack
+BENCH_SUITES ?= codecs tensors store feed pack doctor
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test lint fuzz bench clean check-machine
 
 help:
-	@echo "make demo   save views and a small image folder in every way, train on it, and show what each costs"
+	@echo "make demo   save views and a small image folder in every way, train on it, ask the doctor, and show what each costs"
 	@echo "make test   lint, types and tests"
 	@echo "make lint   lint and types alone"
 	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"

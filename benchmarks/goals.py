@@ -1,4 +1,4 @@
-"""What codecs, tensor files, stores, the Loader and packing must reach and aim at, as data; judged by the median."""
+"""What codecs, tensor files, stores, the Loader, packing and the doctor must reach, as data; judged by the median."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -128,6 +128,12 @@ GOALS = (
     Goal("pack-overhead", "what pack adds to a transform of 5 ms and its encoding, of 0.5 ms", "at most", 1),
     Goal("pack-memory", "a million tiny samples: growth of memory, of 16 MiB", "at most", 1),
     Goal("pack-resume", "the same, killed at 90%: from the call to new samples written, of 5 s", "at most", 1),
+    Goal("doctor-cost-10ms", "phase timers at steps of 10 ms: time, of the bare script's", "at most", 1.01),
+    Goal("doctor-cost-1ms", "phase timers at steps of 1 ms: time, of the bare script's", "at most", 1.05),
+    Goal("doctor-cost-detached", "after `--steps N`: distance from the bare script, of the noise", "at most", 1),
+    Goal("doctor-found", "planted faults that are not found first, at their line", "at most", 0),
+    Goal("doctor-gain", "planted faults whose mending gives something else than promised", "at most", 0),
+    Goal("doctor-healthy", "findings above information level in healthy scripts", "at most", 0),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

@@ -18,6 +18,7 @@ TITLES = {
     "store": "Stores",
     "feed": "The Loader",
     "pack": "Packing",
+    "doctor": "The doctor",
 }  # in the order of the page
 
 IN_TURNS = """\
@@ -94,6 +95,14 @@ METHODS = {
   wrote is removed, and the disk is told to write everything back.
 * **Two cores.** Two worker processes, each with one thread of torch and OpenCV, for everybody.
 * **Memory** is that of the process and of all its workers, looked at from outside fifty times a second.
+{VERDICTS}""",
+    "doctor": f"""\
+{IN_TURNS}
+* **Cost.** One network is trained in one process, an epoch with the doctor and one without, in turns, and who begins
+  changes from round to round. Attaching and detaching are off the clock.
+* **Planted faults** are scripts as people write them, with one fault each, or two. A round runs the script under the
+  doctor, then the script with the fault mended, also under the doctor, each in a process of its own.
+* **Healthy scripts** are run once each: a finding above information level is a false one.
 {VERDICTS}""",
 }
 

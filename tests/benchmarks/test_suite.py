@@ -101,8 +101,8 @@ def test_a_word_that_no_part_has_is_wrong_use(capsys: pytest.CaptureFixture[str]
 
 def test_every_goal_belongs_to_one_part_of_one_suite() -> None:
     pytest.importorskip("torch")
-    from benchmarks import codecs, feed, pack, store, tensors
+    from benchmarks import codecs, doctor, feed, pack, store, tensors
 
-    suites = (codecs.SUITE, tensors.SUITE, store.SUITE, feed.SUITE, pack.SUITE)
+    suites = (codecs.SUITE, tensors.SUITE, store.SUITE, feed.SUITE, pack.SUITE, doctor.SUITE)
     keys: list[Any] = [key for one in suites for each in one.parts for key in each.KEYS]
     assert sorted(keys) == sorted(goal.key for goal in GOALS)

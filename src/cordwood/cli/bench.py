@@ -18,7 +18,9 @@ HELP = "run a benchmark (in a checkout of the project)"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood bench`` takes."""
-    parser.add_argument("suite", choices=["codecs", "tensors", "store", "feed"], help="what to measure")
+    parser.add_argument(
+        "suite", choices=["codecs", "tensors", "store", "feed", "pack", "doctor"], help="what to measure"
+    )
     parser.add_argument(
         "options",
         nargs=argparse.REMAINDER,

@@ -1,0 +1,152 @@
+"""Planted faults: whether each is found first and at its line, and whether mending gives what the doctor promised."""
+
+import math
+import statistics
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.doctor_runs import examined, step_ms
+from benchmarks.harness import Spread
+from benchmarks.outcome import Cell, Outcome, Settings, Table
+from tests.doctor.cases import PATIENTS, Answer, Patient
+
+TITLE = "Planted faults: what the doctor says, and what mending gives"
+KEYS = ("doctor-found", "doctor-gain")
+ROUNDS = 3
+SECONDS = 4.0  # that a rule may spend on its trials
+WITHIN = 0.25  # of what mending gives
+SPREADS = 3.0
+
+
+@dataclass
+class Promise:
+    """What the doctor said of one patient, round by round, and what came of mending it."""
+
+    answer: Answer | None  # None: the fault did not come first, or at another line
+    said: str
+    predicted: list[float] = field(default_factory=list)  # milliseconds a step
+    spreads: list[float] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)
+    after: list[float] = field(default_factory=list)
+
+    @property
+    def gains(self) -> list[float]:
+        """What mending gave, round by round."""
+        return [before - after for before, after in zip(self.before, self.after, strict=True)]
+
+    @property
+    def allowed(self) -> float:
+        """How far the promise may be from the gain."""
+        gain = statistics.median(self.gains)
+        return max(
+            WITHIN * abs(gain), SPREADS * math.hypot(statistics.median(self.spreads), standard_error(self.gains))
+        )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether mending gave what was promised."""
+        return abs(statistics.median(self.predicted) - statistics.median(self.gains)) <= self.allowed
+
+
+def measure(settings: Settings) -> Outcome:
+    """As it is, under the doctor; then mended, under its timers alone; in turns."""
+    table = Table(
+        TITLE,
+        [("script", "text"), ("the first finding", "text"), ("found", "text"), ("a step, ms", "ms"),
+         ("promised, ms", "ms"), ("mended: a step, ms", "ms"), ("gained, ms", "ms"), ("promise", "text")],
+    )  # fmt: skip
+    missed = broken = 0
+    for patient in PATIENTS.values():
+        if patient.needs_bfloat16 and not multiplies_bfloat16_fast():
+            table.notes.append(f"Not measured: {patient.script}: this processor has no fast bfloat16 products")
+            continue
+        promise = kept(patient, 1 if settings.quick else ROUNDS, 3.0 if settings.quick else SECONDS)
+        missed += promise.answer is None
+        broken += bool(promise.after) and not promise.is_kept
+        table.add(patient.script, *cells(promise))
+    table.notes += [
+        "Promised is what the first finding says that it saves, in the median of the rounds; gained is the step as it "
+        "is less the mended one, both timed by the doctor, round by round. A promise is kept within "
+        f"{WITHIN:.0%} of the gain, or within {SPREADS:g} spreads of both measurements.",
+        "Findings about memory, files and right results promise no time.",
+    ]
+    return Outcome([table], {"doctor-found": Spread.exact(float(missed)), "doctor-gain": Spread.exact(float(broken))})
+
+
+def kept(patient: Patient, rounds: int, seconds: float) -> Promise:
+    """All rounds of one patient; a round whose first finding is another one than before counts as not found."""
+    promise: Promise | None = None
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for _ in range(rounds):
+            report = examined(patient.path, folder, seconds=seconds)
+            answer, said = first_answer(patient, report)
+            promise = promise or Promise(answer, said)
+            if answer is None or promise.answer is None:
+                return Promise(None, said)
+            if answer is not promise.answer:  # the other right way to tell of the fault: its rounds are not mixed
+                continue
+            first = report["findings"][0]
+            if first["saves_ms_per_step"] is None or not answer.mend:
+                return promise
+            mended = folder / f"{patient.script}.py"
+            mended.write_text(patient.mended(answer))
+            promise.predicted.append(first["saves_ms_per_step"])
+            promise.spreads.append(first["spread_ms"] or 0.0)
+            promise.before.append(step_ms(report))
+            promise.after.append(step_ms(examined(mended, folder, seconds=0)))
+    assert promise is not None
+    return promise
+
+
+def first_answer(patient: Patient, report: dict[str, Any]) -> tuple[Answer | None, str]:
+    """The right answer that comes first in the list, if one does; and what comes first."""
+    if not report["findings"]:
+        return None, "none"
+    first = report["findings"][0]
+    where = f"line {first['line']}" if first["line"] else "no line"
+    for answer in patient.first:
+        if answer.if_abstains:
+            continue
+        if first["rule"] == answer.rule and first["line"] in patient.numbers(answer) and first["level"] != "info":
+            return answer, f"{first['rule']}, {where}"
+    return None, f"{first['rule']}, {where}, {first['level']}"
+
+
+def cells(promise: Promise) -> list[Cell]:
+    """A row of the table, behind the script's name."""
+    found = "no" if promise.answer is None else "yes"
+    if not promise.after:
+        return [promise.said, found, None, None, None, None, "" if promise.answer is None else "no time promised"]
+    return [
+        promise.said,
+        found,
+        in_seconds(promise.before),
+        in_seconds(promise.predicted),
+        in_seconds(promise.after),
+        in_seconds(promise.gains),
+        "kept" if promise.is_kept else "not kept",
+    ]
+
+
+def in_seconds(milliseconds: list[float]) -> Spread:
+    """As the tables hold times."""
+    return Spread.of([each / 1e3 for each in milliseconds])
+
+
+def standard_error(values: list[float]) -> float:
+    """Of their median, from how far they lie from it; nothing can be said of one value."""
+    if len(values) < 2:
+        return 0.0
+    middle = statistics.median(values)
+    deviation = 1.4826 * statistics.median([abs(value - middle) for value in values])
+    return 1.2533 * deviation / math.sqrt(len(values))
+
+
+def multiplies_bfloat16_fast() -> bool:
+    """Whether the processor has instructions for it."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

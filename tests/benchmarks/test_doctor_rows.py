@@ -1,0 +1,125 @@
+"""The benchmark of the doctor: every part measures its goals, and can say no. Scripts are not run here, but made up."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks import doctor_cost_rows, doctor_healthy_rows, doctor_patient_rows  # noqa: E402
+from benchmarks.doctor_patient_rows import Promise, standard_error  # noqa: E402
+from benchmarks.harness import MismatchError  # noqa: E402
+from benchmarks.outcome import Settings  # noqa: E402
+from benchmarks.packages import PackageCache  # noqa: E402
+from tests.benchmarks.tiny import measured, rows_of  # noqa: E402
+from tests.doctor.cases import HEALTHY, PATIENTS  # noqa: E402
+
+SPEECH = PATIENTS["speech_encoder"]
+ANSWER = SPEECH.first[0]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(True, PackageCache(tmp_path), 2, 0.0, 2, None, 0, 0, 0, 0)
+
+
+def finding(rule: str, line: int | None, saves: float | None, level: str = "high") -> dict[str, Any]:
+    return {"rule": rule, "line": line, "level": level, "saves_ms_per_step": saves, "spread_ms": 0.1}
+
+
+def report(step: float, *findings: dict[str, Any]) -> dict[str, Any]:
+    steps = {"typical_ms": step, "first_wait_ms_per_step": None}
+    return {"steps": steps, "findings": list(findings), "verdict": "a verdict"}
+
+
+def doctor_that_says(monkeypatch: pytest.MonkeyPatch, module: Any, *said: dict[str, Any], mended: float = 20.0) -> None:
+    """The same of every script; the mended one has nothing left."""
+
+    def examined(script: Path, folder: Path, *, seconds: float) -> dict[str, Any]:
+        return report(30.0, *said) if script.parent.name in ("patients", "healthy") else report(mended)
+
+    monkeypatch.setattr(module, "examined", examined)
+
+
+def patient_rows(monkeypatch: pytest.MonkeyPatch, settings: Settings, *said: dict[str, Any], mended: float) -> Any:
+    monkeypatch.setattr(doctor_patient_rows, "PATIENTS", {"speech_encoder": SPEECH})
+    doctor_that_says(monkeypatch, doctor_patient_rows, *said, mended=mended)
+    return measured(doctor_patient_rows, settings)
+
+
+def test_a_promise_that_is_kept(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    (line,) = SPEECH.numbers(ANSWER)
+    outcome = patient_rows(monkeypatch, settings, finding("non-contiguous", line, 11.0), mended=20.0)
+    assert [outcome.measured[key].median for key in doctor_patient_rows.KEYS] == [0.0, 0.0]
+    row = rows_of(outcome)["speech_encoder"]
+    assert row[:2] == [f"non-contiguous, line {line}", "yes"]
+    assert [cell.median for cell in row[2:6]] == pytest.approx([0.030, 0.011, 0.020, 0.010])
+    assert row[6] == "kept"
+
+
+def test_a_promise_that_is_not_kept(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    (line,) = SPEECH.numbers(ANSWER)
+    outcome = patient_rows(monkeypatch, settings, finding("non-contiguous", line, 14.0), mended=20.0)
+    assert [outcome.measured[key].median for key in doctor_patient_rows.KEYS] == [0.0, 1.0]
+    assert rows_of(outcome)["speech_encoder"][6] == "not kept"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        [finding("non-contiguous", 1, 11.0)],
+        [finding("python-bound", None, 11.0), finding("non-contiguous", 23, 10.0)],
+        [finding("non-contiguous", min(SPEECH.numbers(ANSWER)), 11.0, "info")],
+    ],
+)
+def test_a_fault_that_does_not_come_first_at_its_line_is_not_found(
+    said: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    outcome = patient_rows(monkeypatch, settings, *said, mended=20.0)
+    assert [outcome.measured[key].median for key in doctor_patient_rows.KEYS] == [1.0, 0.0]
+    assert rows_of(outcome)["speech_encoder"][1] == "no"
+
+
+def test_a_finding_without_time_promises_none(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    (line,) = SPEECH.numbers(ANSWER)
+    outcome = patient_rows(monkeypatch, settings, finding("non-contiguous", line, None), mended=20.0)
+    assert [outcome.measured[key].median for key in doctor_patient_rows.KEYS] == [0.0, 0.0]
+    assert rows_of(outcome)["speech_encoder"][6] == "no time promised"
+
+
+def test_a_promise_may_be_off_by_three_spreads() -> None:
+    promise = Promise(ANSWER, "", [16.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3)
+    assert promise.gains == [10.0, 12.0, 14.0]
+    assert promise.allowed == pytest.approx(3 * (1 + standard_error([10.0, 12.0, 14.0]) ** 2) ** 0.5)
+    assert promise.is_kept
+    assert not Promise(ANSWER, "", [20.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3).is_kept
+
+
+def test_findings_in_healthy_scripts_are_counted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(doctor_healthy_rows, "NEEDED", {"gan": "a_module_that_is_not_there"})
+    doctor_that_says(monkeypatch, doctor_healthy_rows, finding("a", 1, 1.0), finding("b", 2, None, "info"))
+    outcome = measured(doctor_healthy_rows, settings)
+    assert outcome.measured["doctor-healthy"].median == len(HEALTHY) - 1
+    assert rows_of(outcome)["vision_cnn"] == [0.03, "a", "b", "a verdict"]
+    assert outcome.tables[0].notes == ["Not measured: gan needs the module a_module_that_is_not_there"]
+
+
+def test_a_healthy_script_without_steps_is_an_error(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(doctor_healthy_rows, "examined", lambda *args, **named: report(1.0) | {"steps": None})
+    with pytest.raises(MismatchError, match="no training step"):
+        doctor_healthy_rows.measure(settings)
+
+
+def test_the_cost_is_measured_at_both_lengths(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(doctor_cost_rows, "sized", lambda seconds: doctor_cost_rows.Training(8, 12))
+    outcome = measured(doctor_cost_rows, settings)
+    names = ["bare", "bare, once more", "phase timers", "detached", "all probes"]
+    assert [row[:2] for row in outcome.tables[0].rows] == [[aim, name] for aim in ("10 ms", "1 ms") for name in names]
+
+
+def test_the_distance_of_a_detached_run_is_told_in_units_of_the_noise() -> None:
+    bare = [1.0, 1.0, 1.0, 1.0, 1.0]
+    turns = {"bare": bare, "bare, once more": [0.98, 0.99, 1.0, 1.01, 1.02], "detached": [1.03] * 5}
+    assert doctor_cost_rows.beyond_noise(turns).median == pytest.approx(3.0)
