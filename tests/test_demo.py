@@ -1,6 +1,8 @@
-"""The parts of the demo: views, crops, the image folder, comparing bits, the store, the training, the tables."""
+"""The parts of the demo: views, crops, images, comparing bits, the store, the training, the doctor, the tables."""
 
 import json
+import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +13,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torch.utils.data import DataLoader
 
 from cordwood.cli import main
+from cordwood.demo import doctored
 from cordwood.demo.kept import Kept, kept_files, same_bits
 from cordwood.demo.packed import command, pack_folder, time_batches
 from cordwood.demo.photographs import choose_crop, make_image_folder
 from cordwood.demo.prepare import Sample, prepare_batch
-from cordwood.demo.report import BatchRow, Report, Row, Training, TrainingRow, ViewRow, format_report
+from cordwood.demo.report import BatchRow, Doctored, Report, Row, Training, TrainingRow, ViewRow, format_report
 from cordwood.demo.training import BATCH, EPOCHS, Feed, ImageFiles, Images, from_files, from_store, shuffled, train_nets
 from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
 from cordwood.demo.ways import read_pixels, reprepare, write_pixels
+from cordwood.doctor.evidence import LoaderSeen
+from cordwood.doctor.findings import Place
+from cordwood.doctor.packchange import change_for
+from cordwood.doctor.report import Report as DoctorsReport
+from cordwood.doctor.sameness import digest
+from cordwood.errors import DoctorError
 from cordwood.store import Dataset as StoreDataset
 from cordwood.store import open as open_store
 
@@ -187,6 +197,109 @@ def test_nets_that_saw_the_same_are_the_same(tmp_path: Path) -> None:
     assert torch.get_num_threads() == threads
 
 
+def finding_in(folder: Path) -> dict[str, object]:
+    """What the doctor says of the script there, but for the figures: those would depend on the clock."""
+    script = folder / doctored.NAME
+    loader = DataLoader(runpy.run_path(str(script))["Photographs"](), doctored.BATCH, shuffle=True)
+    lines = script.read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if "DataLoader(dataset" in text)
+    seen = LoaderSeen(loader, place=None, made_at=Place(str(script), line))
+    change = change_for(seen, [0, 7], [digest(loader.dataset[number]) for number in (0, 7)], seconds=300)
+    return {
+        "rule": doctored.RULE,
+        "title": "preprocessing that could be done once",
+        "level": "high",
+        "file": str(script),
+        "line": line,
+        "function": "train",
+        "source": lines[line - 1].strip(),
+        "saves_ms_per_step": 10.0,
+        "spread_ms": 0.5,
+        "share": 0.5,
+        "verified": "trial",
+        "message": "dataset[i] gives the same samples in every epoch",
+        "fix": change.text,
+        "details": [],
+    }
+
+
+def test_the_advice_is_followed_to_the_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_image_folder(tmp_path / "images", 20, progress=no_progress)
+    folder = tmp_path / "doctor"
+    really = doctored.examine
+    told: list[dict[str, object]] = []
+
+    def examine(where: Path, name: str, seconds: float) -> tuple[str, DoctorsReport]:
+        command, report = really(where, name, 0)  # no trials
+        if name == "before":
+            monkeypatch.chdir(where)
+            told.append(finding_in(where))
+            report.findings.insert(0, told[0])
+            report.save(where / "before.json")
+        return command, report
+
+    monkeypatch.setattr(doctored, "examine", examine)
+    seen: list[tuple[str, int, int]] = []
+    result = doctored.close_the_loop(folder, lambda *step: seen.append(step))
+    assert result.closed
+    assert seen == [(doctored.TITLE, done, 4) for done in range(1, 5)]
+    # What was run and written is what was printed.
+    command, _, where, *lines = str(told[0]["fix"]).splitlines()
+    assert result.packing == command == "cordwood pack train:Photographs train.cordwood"
+    assert where == f"# {result.where}:" == f"# in train.py, in place of line {told[0]['line']}:"
+    assert list(result.lines) == lines
+    assert result.finding.startswith(f"{doctored.RULE} at train.py:{told[0]['line']} saves 10.0 ± 0.5 ms/step")
+    before, after = ((folder / name).read_text().splitlines() for name in (doctored.UNCHANGED, doctored.NAME))
+    place = before.index(f"    {told[0]['source']}")
+    assert after == [*before[:place], *[f"    {line}" for line in lines], *before[place + 1 :]]
+    assert list(result.removed) == [told[0]["source"]]
+    # Both ran to their ends, and were compared.
+    reports = [DoctorsReport.load(folder / name).document for name in ("before.json", "after.json")]
+    # A step is over when the next batch is asked for, which the last one's is not.
+    assert [report["steps"]["count"] for report in reports] == [59, 59]
+    assert (folder / "after.html").is_file()
+    assert re.match(r"predicted [\d.,]+ ms/step, got ", result.compared[1])
+    # The batches are the same, and that is looked at.
+    assert result.same
+    Image.new("RGB", (300, 260), "teal").save(sorted((tmp_path / "images").glob("*/*.jpg"))[11])
+    assert not doctored.same_batches(folder / doctored.UNCHANGED, folder / "train.cordwood")
+    sorted((tmp_path / "images").glob("*/*.jpg"))[-1].unlink()
+    assert not doctored.same_batches(folder / doctored.UNCHANGED, folder / "train.cordwood")
+
+
+def test_advice_of_several_lines_is_read_and_applied() -> None:
+    fix = "\n".join(
+        [
+            "# in train.py, in place of lines 2-4:",
+            "import cordwood as cw",
+            'cw.pack(data, "train-2.cordwood")',
+            "if x:",
+            '    loader = cw.Loader(cw.open("train-2.cordwood"))',
+        ]
+    )
+    advice = doctored.read_advice(fix)
+    assert (advice.command, advice.store) == ("", "train-2.cordwood")
+    removed, changed = doctored.apply(advice, "if y:\n    loader = DataLoader(\n        data,\n    )\nend\n")
+    assert removed == ("loader = DataLoader(", "    data,", ")")
+    assert changed.splitlines() == [
+        "if y:",
+        "    import cordwood as cw",
+        '    cw.pack(data, "train-2.cordwood")',
+        "    if x:",
+        '        loader = cw.Loader(cw.open("train-2.cordwood"))',
+        "end",
+    ]
+    with pytest.raises(DoctorError, match="does not say which lines"):
+        doctored.read_advice("cordwood pack SOURCE train.cordwood")
+
+
+def test_a_command_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(DoctorError, match=r"exit code 2; it said last:\n(.|\n)*'burn'"):
+        doctored.run("cordwood burn", tmp_path)
+    with pytest.raises(DoctorError, match="begins with `cordwood`"):
+        doctored.run("rm -rf .", tmp_path)
+
+
 def test_the_tables_are_aligned() -> None:
     views = [ViewRow("torch.save", 4_001_661, 4_001_732, True, True), ViewRow("ours", 846, 891, True, False)]
     rows = [Row("plain", 1000, 0.0025, True), Row("a much longer way", 62.5, 0.01234, False, note="a | b")]
@@ -195,12 +308,28 @@ def test_the_tables_are_aligned() -> None:
         TrainingRow("files", 700.4, 0.4251, 0.0263, 0.3716142, True),
         TrainingRow("the Loader", 1234.5, 0.0, 0.0259, 0.3716142, False, note="2 threads"),
     ]
+    cured = Doctored(
+        Path("x y/doctor"),
+        "cordwood doctor train.py",
+        "80% of each step is waiting for data: 80 ms of 100 ms",
+        "cacheable-preprocessing at train.py:9 saves 75 ± 2 ms/step (75%), verified by trial",
+        "cordwood pack train:Images train.cordwood",
+        "in train.py, in place of lines 9-10",
+        ["loader = DataLoader(", "    data)"],
+        ["import cordwood as cw", 'loader = cw.Loader(cw.open("train.cordwood"))'],
+        "cordwood doctor train.py again",
+        "nothing worth changing",
+        "cordwood doctor compare",
+        ["faster: 100 ms -> 24 ms a step", "predicted 75 ms/step, got 76: within 1%"],
+        True,
+    )
     text = format_report(
         Report(
             views,
             rows,
             batches,
             Training(training, 10, 32),
+            cured,
             "plain",
             40,
             (3, 8, 8),
@@ -250,6 +379,29 @@ def test_the_tables_are_aligned() -> None:
         "  cores: where it needs more than are free, it takes them from the net, and a step takes longer",
         "  same weights: batches and their order are the same in all ways, bit for bit, and so is what is learned",
         "  the Loader: 2 threads",
+        "",
+        "5. A training script as people write it, and the doctor; in x y/doctor:",
+        "",
+        "  $ cordwood doctor train.py",
+        "  80% of each step is waiting for data: 80 ms of 100 ms",
+        "  cacheable-preprocessing at train.py:9 saves 75 ± 2 ms/step (75%), verified by trial",
+        "",
+        "  $ cordwood pack train:Images train.cordwood",
+        "  in train.py, in place of lines 9-10:",
+        "  - loader = DataLoader(",
+        "  -     data)",
+        "  + import cordwood as cw",
+        '  + loader = cw.Loader(cw.open("train.cordwood"))',
+        "",
+        "  $ cordwood doctor train.py again",
+        "  nothing worth changing",
+        "",
+        "  $ cordwood doctor compare",
+        "  faster: 100 ms -> 24 ms a step",
+        "  predicted 75 ms/step, got 76: within 1%",
+        "",
+        "  command and lines are taken from the finding as it prints them; predicted: what it said that they save",
+        "  same batches before and after, bit for bit: yes",
         "",
         "Files made, to look at or to delete:",
         "  x/plain",

@@ -1,4 +1,4 @@
-"""``cordwood demo``: save views and a small image folder in every way, train on it, and show what each costs."""
+"""``cordwood demo``: save views and a small image folder in every way, train on it, ask the doctor, show the costs."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cordwood.cli.progress import Progress
 
-HELP = "save views and a small image folder in every way, train on it, and show what each costs"
+HELP = "save views and a small image folder in every way, train on it, ask the doctor, and show what each costs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

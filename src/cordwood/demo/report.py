@@ -68,6 +68,30 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Doctored:
+    """What the doctor said of a script in this folder, what was done about it as told, and what came of that."""
+
+    folder: Path
+    before_command: str
+    before: str  # its verdict
+    finding: str  # or why there is none: then nothing was done
+    packing: str = ""  # the command that the finding prints
+    where: str = ""  # the lines go, as the finding says it
+    removed: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    after_command: str = ""
+    after: str = ""
+    compare_command: str = ""
+    compared: Sequence[str] = ()
+    same: bool = False  # batches, before and after
+
+    @property
+    def closed(self) -> bool:
+        """Whether there was advice to follow."""
+        return bool(self.lines)
+
+
+@dataclass(frozen=True)
 class Report:
     """All rows, the title of the one that the others are compared with, and where the files and the store are."""
 
@@ -75,6 +99,7 @@ class Report:
     rows: list[Row]
     batches: list[BatchRow]
     training: Training
+    doctored: Doctored
     baseline: str
     samples: int
     shape: tuple[int, ...]
@@ -121,6 +146,10 @@ def format_report(report: Report) -> str:
             "  same weights: batches and their order are the same in all ways, bit for bit, and so is what is learned",
             *[f"  {row.title}: {row.note}" for row in training.rows if row.note],
             "",
+            f"5. A training script as people write it, and the doctor; in {report.doctored.folder}:",
+            "",
+            *[f"  {line}" if line else "" for line in _transcript(report.doctored)],
+            "",
             "Files made, to look at or to delete:",
             *[f"  {folder}" for folder in report.folders],
             "",
@@ -132,6 +161,30 @@ def format_report(report: Report) -> str:
             f"  cordwood verify {shlex.quote(str(report.store))}",
         ]
     )
+
+
+def _transcript(doctored: Doctored) -> list[str]:
+    """What was typed, what was answered, and what was changed."""
+    asked = [f"$ {doctored.before_command}", doctored.before, doctored.finding]
+    if not doctored.closed:
+        return [*asked, "", "no advice, so there was nothing to follow: is the machine busy with something else?"]
+    return [
+        *asked,
+        "",
+        *([f"$ {doctored.packing}"] if doctored.packing else []),
+        f"{doctored.where}:",
+        *[f"- {line}" for line in doctored.removed],
+        *[f"+ {line}" for line in doctored.lines],
+        "",
+        f"$ {doctored.after_command}",
+        doctored.after,
+        "",
+        f"$ {doctored.compare_command}",
+        *doctored.compared,
+        "",
+        "command and lines are taken from the finding as it prints them; predicted: what it said that they save",
+        f"same batches before and after, bit for bit: {_word(doctored.same)}",
+    ]
 
 
 def _view_cells(row: ViewRow) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The demo from end to end: save views; make images, keep them in every way and in a store, read them, train a net."""
+"""The demo from end to end: save views; keep images in every way and in a store; train a net; ask the doctor."""
 
 import shutil
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from cordwood.errors import CordwoodError, StorageError, UsageError
 BATCH = 16
 STORE = "photographs.cordwood"
 IN_BATCHES = ("images", "torch-clones", "torch-zipped", "cw-save-cord")  # what the store is compared with
+DOCTORED = "doctor"
 MARKER = "made-by-cordwood-demo.txt"
 
 Progress = Callable[[str, int, int], None]
@@ -45,6 +46,7 @@ def claim_folder(folder: Path) -> None:
 
 def _run(folder: Path, images: int, progress: Progress) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
+    from cordwood.demo.doctored import close_the_loop
     from cordwood.demo.kept import keep, kept_files, time_reading
     from cordwood.demo.packed import command, pack_folder, time_batches
     from cordwood.demo.prepare import prepare_batch
@@ -73,7 +75,8 @@ def _run(folder: Path, images: int, progress: Progress) -> Report:
     files = [kept[name] for name in IN_BATCHES]
     batches = time_batches(files, kept[STORE], folder / STORE, progress)
     training = train_in_every_way(sources, folder / "torch-clones", folder / STORE, progress)
-    folders = [folder / name for name in ("views", *kept)]
+    doctored = close_the_loop(folder / DOCTORED, progress)
+    folders = [folder / name for name in ("views", *kept, DOCTORED)]
     shape = tuple(samples[0].tensor.shape)
     packing = command(folder / "images", folder / STORE)
-    return Report(views, rows, batches, training, BASELINE, images, shape, folders, folder / STORE, packing)
+    return Report(views, rows, batches, training, doctored, BASELINE, images, shape, folders, folder / STORE, packing)

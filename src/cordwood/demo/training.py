@@ -1,4 +1,4 @@
-"""The last act: a small net learns to tell the photographs apart, fed by files and by the Loader.
+"""The fourth act: a small net learns to tell the photographs apart, fed by files and by the Loader.
 
 Every feed gives the same batches in the same order, the same bit for bit, so the nets end with the same weights: what
 differs is how long a step waits for its batch. The files are fed as most people do it, by the DataLoader of torch with
