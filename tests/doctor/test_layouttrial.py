@@ -57,3 +57,15 @@ def test_without_time_the_first_suspect_is_looked_at_and_the_others_are_counted(
     proofs = trial.proofs(suspects(tape, [10.0] * len(tape.ops)), seconds=0.0)
     assert len(proofs) == 1
     assert trial.not_tried == 1
+
+
+@pytest.mark.parametrize(("saved", "told"), [(5.0, False), (7.0, True)])
+def test_a_convolution_must_save_a_tenth_of_a_step(saved: float, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, weights = torch.randn(2, 5, 7, 3), torch.randn(4, 3, 3, 3)
+    tape = record(lambda: torch.conv2d(images.transpose(1, 3), weights))
+    for op in tape.ops:
+        op.nanoseconds = 60_000_000 // len(tape.ops)
+    monkeypatch.setattr(layouttrial, "compare", lambda *_: Gain(saved, 0.1, 60.0, 60.0 - saved, 9))
+    trial = LayoutTrial(tape, make_steps(20, 0.0, {"forward": 60.0}))
+    found = trial.proofs(suspects(tape, [30.0] * len(tape.ops)), seconds=60.0)
+    assert bool(found) == told

@@ -15,6 +15,7 @@ from cordwood.doctor.findings import Place
 from cordwood.doctor.layoutorigin import origin_of
 from cordwood.doctor.tape import Op, Tape, TensorMeta, written
 
+_ONLY = 0.8  # of the time at stake
 # Products that hand strides on to the library below; their factors may be transposed at no cost.
 _PRODUCTS = frozenset(("mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_", "matmul", "linear"))
 
@@ -29,10 +30,16 @@ class Suspect:
     formats: tuple[torch.memory_format, ...] = (torch.contiguous_format,)  # to try
     takers: dict[Place, float] = field(default_factory=dict)  # lines that use them -> milliseconds of those operations
     at_stake_ms: float = 0.0  # of all operations that take them: a change cannot save more
+    convolved_ms: float = 0.0  # the part of it that convolutions take
     mixed: bool = False  # not odd in itself, but of another memory format than what it is combined with
     numpy: bool = False  # the memory is that of a NumPy array
     once: bool = False  # lives from step to step, so it is mended once
     made_by: str = ""  # the operation, such as "aten::t"
+
+
+def is_only_convolved(suspect: Suspect) -> bool:
+    """Whether nearly nothing but convolutions takes its tensors: they repack what they get, in ways of their own."""
+    return suspect.convolved_ms > _ONLY * suspect.at_stake_ms
 
 
 def suspects(tape: Tape, milliseconds: list[float]) -> list[Suspect]:
@@ -169,6 +176,8 @@ class _Search:
         for index in sorted(indices):
             op, spent = self._tape.ops[index], self._milliseconds[index]
             suspect.at_stake_ms += spent
+            if op.name.startswith("aten::convolution"):
+                suspect.convolved_ms += spent
             if op.place is not None:
                 suspect.takers[op.place] = suspect.takers.get(op.place, 0.0) + spent
         if suspect.made_at is None and suspect.takers:

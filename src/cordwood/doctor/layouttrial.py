@@ -14,8 +14,8 @@ from time import perf_counter
 import torch
 
 from cordwood.doctor.evidence import Steps
-from cordwood.doctor.findings import MEDIUM_SHARE, Abstain
-from cordwood.doctor.layouts import Suspect
+from cordwood.doctor.findings import HIGH_SHARE, MEDIUM_SHARE, Abstain
+from cordwood.doctor.layouts import Suspect, is_only_convolved
 from cordwood.doctor.pairs import Gain
 from cordwood.doctor.replay import Replay, compare, replayable
 from cordwood.doctor.tape import Tape
@@ -42,7 +42,6 @@ class LayoutTrial:
     def __init__(self, tape: Tape, steps: Steps) -> None:
         self._tape = tape
         self._steps = steps
-        self._worth = MEDIUM_SHARE * steps.mean_ms
         self._saved_ms = 0.0  # by the changes that are made already, as replayed
         self.not_tried = 0  # suspects that there was no time for
 
@@ -66,9 +65,16 @@ class LayoutTrial:
         in_the_run = min(self.compute_ms, self._tape.recorded_ms) / replayed_ms
         return in_the_run if in_the_run > _BUSY else min(1.0, self.compute_ms / replayed_ms)
 
+    def _worth(self, suspect: Suspect) -> float:
+        """Milliseconds that a change must save to be told of.
+
+        A convolution repacks what it gets, in one way or another from version to version: little gains do not last.
+        """
+        return (HIGH_SHARE if is_only_convolved(suspect) else MEDIUM_SHARE) * self._steps.mean_ms
+
     def could_matter(self, suspect: Suspect, replayed_ms: float) -> bool:
         """Whether it would be worth a change if all operations that take its tensors took no time at all."""
-        return suspect.at_stake_ms * self.scale(replayed_ms) >= self._worth
+        return suspect.at_stake_ms * self.scale(replayed_ms) >= self._worth(suspect)
 
     def proofs(self, suspects: list[Suspect], seconds: float) -> list[Proof]:
         """The changes that pay."""
@@ -105,21 +111,21 @@ class LayoutTrial:
             mended = program.with_contiguous(suspect.numbers, memory_format)
             if _runs(mended):
                 gain, scale = self._scaled(compare(program, mended, _SCREENING))
-                if self._is_promising(gain):
+                if self._is_promising(suspect, gain):
                     found.append(Proof(suspect, memory_format, gain, scale))
         return found
 
     def _proven(self, program: Replay, mended: Replay, proof: Proof) -> Proof | None:
         """Measured once more, and longer: of many looks at noise, one is good by chance."""
         gain, scale = self._scaled(compare(program, mended, _PROOF[0]))
-        if self._is_promising(gain) and not gain.is_sure:
+        if self._is_promising(proof.suspect, gain) and not gain.is_sure:
             gain, scale = self._scaled(compare(program, mended, _PROOF[1]))
-        if not gain.is_sure or gain.saves_ms < self._worth:
+        if not gain.is_sure or gain.saves_ms < self._worth(proof.suspect):
             return None
         return replace(proof, gain=gain, scale=scale)
 
-    def _is_promising(self, gain: Gain) -> bool:
-        return gain.saves_ms > gain.spread_ms and gain.saves_ms >= self._worth
+    def _is_promising(self, suspect: Suspect, gain: Gain) -> bool:
+        return gain.saves_ms > gain.spread_ms and gain.saves_ms >= self._worth(suspect)
 
     def _scaled(self, gain: Gain) -> tuple[Gain, float]:
         # What the step took in the run is to be seen beside the step as it was, not as it has been mended by now.
