@@ -48,7 +48,8 @@ def test_the_document_has_what_tools_are_promised() -> None:
         "file": "/home/me/train.py",
         "line": 31,
         "saves_ms_per_step": 20.0,
-        "verified": "measured",
+        "verified": True,
+        "proof": "measured",
         "message": "message of hidden-sync",
         "fix": "fix",
     }

@@ -45,7 +45,7 @@ def test_the_spread_says_how_many_digits_mean_something(value: float, spread: fl
     ],
 )
 def test_a_gain_names_its_proof(verified: str, end: str) -> None:
-    finding = {"saves_ms_per_step": 41.2, "spread_ms": 3.0, "share": 0.62, "verified": verified}
+    finding = {"saves_ms_per_step": 41.2, "spread_ms": 3.0, "share": 0.62, "proof": verified}
     assert gain(finding) == f"saves 41 ± 3 ms/step (62%){end}"
     assert gain({**finding, "share": None}) == f"saves 41 ± 3 ms/step{end}"
     assert gain({**finding, "saves_ms_per_step": None}) == ""

@@ -169,7 +169,8 @@ def _finding(finding: Finding, title: str, mean: float | None) -> dict[str, Any]
         "saves_ms_per_step": saves,
         "spread_ms": number(finding.spread_ms),
         "share": number(share),
-        "verified": finding.verified,
+        "verified": bool(finding.verified),
+        "proof": finding.verified,
         "message": finding.message,
         "fix": finding.fix,
         "details": [

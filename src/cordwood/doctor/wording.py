@@ -49,7 +49,7 @@ def gain(finding: dict[str, Any]) -> str:
     text = f"saves {with_spread(saves, finding['spread_ms'])} ms/step"
     if finding["share"] is not None:
         text += f" ({percent(finding['share'])})"
-    return text + verification(finding["verified"])
+    return text + verification(finding["proof"])
 
 
 def with_spread(value: float, spread: float | None) -> str:
