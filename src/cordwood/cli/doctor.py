@@ -76,13 +76,10 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.seconds < float("inf"):
         raise UsageError(f"--seconds {arguments.seconds}: a number of seconds is expected, 0 or more")
     rank = _rank()
-    for name in _OUTPUTS:  # before the script goes to another folder
-        file = getattr(arguments, name)
-        if file is not None:
-            # Each rank of a torchrun job writes a file of its own.
-            file = file.with_suffix(f".rank{rank}{file.suffix}") if rank else file
-            setattr(arguments, name, file.absolute())
-    _check_outputs({f"--{name}": getattr(arguments, name) for name in _OUTPUTS})
+    files = {name: _of_rank(getattr(arguments, name), rank) for name in _OUTPUTS}
+    _check_outputs({f"--{name}": file for name, file in files.items()})
+    for name, file in files.items():  # the script may go to another folder
+        setattr(arguments, name, None if file is None else file.absolute())
 
     from cordwood.doctor.script import Options, run_script  # imports torch: `cordwood --help` must not
 
@@ -127,6 +124,11 @@ def _rank() -> int:
     """Of how many processes that torchrun started this is; the first one tells."""
     rank = os.environ.get("RANK", "0")
     return int(rank) if rank.isdigit() else 0
+
+
+def _of_rank(file: Path | None, rank: int) -> Path | None:
+    """Each rank of a torchrun job writes a file of its own."""
+    return file.with_suffix(f".rank{rank}{file.suffix}") if file is not None and rank else file
 
 
 def print_report(report: "Report", stream: TextIO) -> None:
