@@ -52,7 +52,7 @@ class CacheablePreprocessing(Rule):
     cure = (
         "Pack the dataset once and read the store; the finding shows the exact command and lines.\n\n"
         "```sh\ncordwood pack train:make_dataset train.cordwood\n```\n\n"
-        "```py\nimport cordwood as cw\n"
+        "```py\nimport cordwood as cw\n\n"
         'loader = cw.Loader(cw.open("train.cordwood"), batch_size=64, shuffle=True)\n```'
     )
 
