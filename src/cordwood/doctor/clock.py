@@ -5,8 +5,8 @@
     clock.leave()
     row = clock.take()      # nanoseconds by phase since the last take
 
-Phases nest, as when an optimizer calls a closure that runs the model: the inner one takes the time. An entry and a
-leave cost less than a microsecond together, since this runs in every step of the user's training.
+Phases nest, as when an optimizer calls a closure that runs the model: the inner one takes the time. Entering
+and leaving do as little as they can, since they run in every step of the user's training.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER = range(len(PHASES))
 class PhaseClock:
     """Where the training thread is, and what it has spent there since the last `take`."""
 
-    __slots__ = ("current", "entered", "nested", "since", "spent", "stack", "thread", "timeline")
+    __slots__ = ("current", "nested", "since", "spent", "stack", "thread", "timeline")
 
     def __init__(self) -> None:
         self.thread: int | None = get_ident()  # None: detached, everything passes through
@@ -31,7 +31,6 @@ class PhaseClock:
         self.stack: list[int] = []
         self.spent = [0] * len(PHASES)
         self.since = perf_counter_ns()
-        self.entered = 0  # how often, to tell later what that cost
         self.nested = 0  # calls that were only passed through
         self.timeline: DeviceTimeline | None = None
 
@@ -42,7 +41,6 @@ class PhaseClock:
         self.stack.append(self.current)
         self.current = phase
         self.since = now
-        self.entered += 1
         if self.timeline is not None:
             self.timeline.mark(phase)
 

@@ -228,11 +228,11 @@ class Session:
             self._folder = None
 
     def _cost(self) -> dict[str, float]:
-        """What the doctor itself took, from counted events and what one of them is measured to cost now."""
+        """What the doctor itself took; its timers are measured beside a stand-in for a step."""
         from cordwood.doctor.cost import cost_of_timers
 
         tracker, clock = self._recorder.tracker, self._recorder.clock
-        timers = cost_of_timers(clock.entered, clock.nested, tracker.count)
+        timers = cost_of_timers(clock.nested, tracker.count)
         watched, milliseconds = tracker.watched_closely()
         quiet = self.evidence.steps
         known = quiet is not None and len(quiet.times) > 0

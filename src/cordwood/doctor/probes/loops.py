@@ -39,9 +39,9 @@ class LoopProbe:
         """Watch torch's and Cordwood's loaders, and the one that is given."""
         patches.replace(DataLoader, "__init__", self._noting_where(DataLoader.__init__))
         patches.replace(DataLoader, "__iter__", self._timing_start(DataLoader.__iter__))
-        patches.replace(_BaseDataLoaderIter, "__next__", self._timing_next(_BaseDataLoaderIter.__next__))
+        patches.replace(_BaseDataLoaderIter, "__next__", self.timing_next(_BaseDataLoaderIter.__next__))
         patches.replace(Loader, "__iter__", self._timing_start(Loader.__iter__))
-        patches.replace(LoaderIterator, "__next__", self._timing_next(LoaderIterator.__next__))
+        patches.replace(LoaderIterator, "__next__", self.timing_next(LoaderIterator.__next__))
         if loader is not None and not isinstance(loader, DataLoader | Loader):
             self._install_on_class(patches, type(loader))
 
@@ -72,7 +72,7 @@ class LoopProbe:
         if kind not in self._watched:
             self._watched.add(kind)
             try:
-                patches.replace(kind, "__next__", self._timing_next(kind.__next__))
+                patches.replace(kind, "__next__", self.timing_next(kind.__next__))
             except TypeError:
                 self._cannot_tell(kind)
                 return
@@ -91,7 +91,7 @@ class LoopProbe:
         key = _Key()
         self._by_iterator[key] = self._seen(loader)
         self._starting[key] = 0
-        step = self._timing_next(lambda _: next(found))
+        step = self.timing_next(lambda _: next(found))
         while True:
             try:
                 batch = step(key)
@@ -141,7 +141,7 @@ class LoopProbe:
 
         return __iter__
 
-    def _timing_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def timing_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         recorder, clock = self._recorder, self._recorder.clock
         by_iterator, starting = self._by_iterator, self._starting
 

@@ -43,7 +43,7 @@ class ModuleProbe:
         if isinstance(model, nn.Module):
             self._seen[id(model)] = ModuleSeen(_unwrapped(model), None)
             self._recorder.watched.modules.append(self._seen[id(model)])
-        self._patches.replace(nn.Module, "__call__", self._timing(nn.Module.__call__))
+        self._patches.replace(nn.Module, "__call__", self.timing(nn.Module.__call__))
         patches.also(self._patches.undo)
         self._recorder.tracker.validation_ended = self._validated
 
@@ -58,9 +58,9 @@ class ModuleProbe:
     def _watch_class(self, kind: type) -> None:
         if kind not in self._classes:
             self._classes.add(kind)
-            self._patches.replace(kind, "__call__", self._timing(kind.__call__))
+            self._patches.replace(kind, "__call__", self.timing(kind.__call__))
 
-    def _timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, clock, noted = self._recorder, self._recorder.clock, self._noted
 
         @functools.wraps(original)

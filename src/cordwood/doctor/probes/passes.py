@@ -31,11 +31,11 @@ class PassProbe:
 
     def install(self, patches: Patches) -> None:
         """Watch autograd, every optimizer and the gradient scaler."""
-        patches.replace(torch.autograd, "backward", self._timing_backward(torch.autograd.backward))
-        patches.replace(torch.autograd, "grad", self._timing_backward(torch.autograd.grad))
+        patches.replace(torch.autograd, "backward", self.timing_backward(torch.autograd.backward))
+        patches.replace(torch.autograd, "grad", self.timing_backward(torch.autograd.grad))
         patches.replace(GradScaler, "step", self._noting_skips(GradScaler.step))
-        patches.also(self._remover(register_optimizer_step_pre_hook(self._before)))
-        patches.also(register_optimizer_step_post_hook(self._after).remove)
+        patches.also(self._remover(register_optimizer_step_pre_hook(self.before)))
+        patches.also(register_optimizer_step_post_hook(self.after).remove)
 
     def _remover(self, handle: Any) -> Callable[[], None]:
         """Takes the hook out, but not from within: torch is going through all hooks then."""
@@ -48,7 +48,7 @@ class PassProbe:
 
         return remove
 
-    def _timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, clock = self._recorder, self._recorder.clock
 
         @functools.wraps(original)
@@ -65,7 +65,7 @@ class PassProbe:
 
         return backward
 
-    def _before(self, optimizer: Any, arguments: Any, options: Any) -> None:
+    def before(self, optimizer: Any, arguments: Any, options: Any) -> None:
         clock = self._recorder.clock
         if not clock.is_training_thread() and not self._adopted(clock):
             return
@@ -84,7 +84,7 @@ class PassProbe:
         if clock.thread is not None:
             clock.enter(OPTIMIZER)
 
-    def _after(self, optimizer: Any, arguments: Any, options: Any) -> None:
+    def after(self, optimizer: Any, arguments: Any, options: Any) -> None:
         clock = self._recorder.clock
         if clock.is_training_thread() and clock.current == OPTIMIZER:
             clock.leave()
