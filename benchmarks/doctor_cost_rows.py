@@ -19,9 +19,10 @@ from cordwood.doctor.session import Session
 TITLE = "What the doctor costs"
 KEYS = ("doctor-cost-10ms", "doctor-cost-1ms", "doctor-cost-detached")
 BATCH = 16
-WIDTHS = (64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1408, 1536)
-ROUNDS = 15
-SECONDS_A_TURN = 0.5
+WIDTHS = range(64, 4096, 64)
+ROUNDS = 30
+SECONDS_A_TURN = 0.2
+FEWEST_STEPS = 40  # in a turn
 FEW = 5  # training steps, after which the doctor detaches itself
 
 
@@ -152,5 +153,5 @@ def sized(seconds: float) -> Training:
         training = Training(width, 10)
         return statistics.median(training.epoch() for _ in range(5)) / training.steps
 
-    width = min(WIDTHS, key=lambda each: abs(step_of(each) - seconds))
-    return Training(width, max(20, round(SECONDS_A_TURN / seconds)))
+    width = next((each for each in WIDTHS if step_of(each) >= seconds), WIDTHS[-1])
+    return Training(width, max(FEWEST_STEPS, round(SECONDS_A_TURN / seconds)))

@@ -16,6 +16,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataL
 import cordwood as cw
 from cordwood.doctor.probes.deep import DeepProbe, Watched
 from cordwood.doctor.session import Session
+from cordwood.doctor.steps import StepTracker
 from tests.doctor.smallnet import Net, data, seen_steps, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -161,7 +162,7 @@ def test_a_probe_that_breaks_is_told_of_and_harms_nothing(when: str) -> None:
     session = Session(seconds=0.0)
     session.attach()
     probe = Broken(when)
-    session._deep = [probe]
+    session._deep, session._asking = [probe], [probe]
     assert train(1) == bare
     assert seen_steps(session).count == 24
     assert "KeyError" in session.evidence.missing["syncs"]
@@ -172,7 +173,7 @@ def test_a_bug_in_the_engine_detaches_it(session: Session, monkeypatch: pytest.M
     def broken(*arguments: Any) -> None:
         raise KeyError("a bug of ours")
 
-    monkeypatch.setattr(session._recorder.tracker, "backward", broken)
+    monkeypatch.setattr(StepTracker, "backward", broken)
     bare = train(1)
     assert len(bare) == 24
     assert "KeyError" in session.evidence.missing["steps"]

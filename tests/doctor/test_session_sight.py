@@ -245,3 +245,17 @@ def test_compiled_models_are_left_alone_and_said(session: Session) -> None:
     assert steps.phase_ms("forward") > 0
     assert "compile" in session.evidence.missing["tape"]
     assert session.evidence.tape is None
+
+
+def test_an_iterator_that_is_kept_over_epochs_has_a_first_batch_in_each(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(data(), batch_size=8, num_workers=1, persistent_workers=True)
+    for _ in range(3):
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    steps = seen_steps(session)
+    assert steps.count == 36
+    assert len(steps.first_waits) == 3
+    assert steps.left_out["first batch of an epoch"] == 2  # the third one belongs to the warm-up

@@ -35,9 +35,9 @@ class Run:
         return number + 1 in self.disturbed
 
     def spend(self, phase: int, milliseconds: int) -> None:
-        self.clock.enter(phase)
+        before = self.clock.switch(phase)
         self.time.now += milliseconds * 1_000_000
-        self.clock.leave()
+        self.clock.switch(before)
 
     def batch(self, loader: LoaderSeen, milliseconds: int = 1, *, first: bool = False) -> None:
         self.tracker.batch_wanted(loader)
@@ -147,11 +147,11 @@ def test_a_closure_takes_its_time_from_the_optimizer(run: Run) -> None:
     for _ in range(5):
         run.batch(train)
         run.tracker.optimizer_steps(optimizer)
-        run.clock.enter(OPTIMIZER)
+        before = run.clock.switch(OPTIMIZER)
         run.forward()
         run.backward()
         run.time.now += 3_000_000
-        run.clock.leave()
+        run.clock.switch(before)
     run.tracker.batch_wanted(train)
     steps = run.tracker.finish()
     assert steps is not None
@@ -364,11 +364,10 @@ def test_nothing_trained_is_nothing_seen(run: Run) -> None:
     assert run.tracker.finish() is None
 
 
-def test_the_clock_survives_a_leave_too_many(run: Run) -> None:
-    run.clock.leave()
-    run.clock.leave()
-    assert run.clock.current == OTHER
+def test_the_clock_knows_its_phase(run: Run) -> None:
     assert run.clock.phase() == PHASES[OTHER]
+    assert run.clock.switch(FORWARD) == OTHER
+    assert run.clock.phase() == PHASES[FORWARD]
 
 
 class Event:
@@ -397,9 +396,9 @@ def test_device_times_come_later_and_replace_those_of_the_host(run: Run) -> None
                 run.tracker.backward()
             if phase == OPTIMIZER:
                 run.tracker.optimizer_steps(optimizer)
-            run.clock.enter(phase)
+            before = run.clock.switch(phase)
             Event.stream += device_ms  # the host is through at once
-            run.clock.leave()
+            run.clock.switch(before)
     run.tracker.batch_wanted(train)
     Event.done = Event.stream
     steps = run.tracker.finish()

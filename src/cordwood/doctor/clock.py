@@ -1,12 +1,12 @@
 """The clock that is always on: each moment of the training thread belongs to one phase of a step.
 
-    clock.enter(FORWARD)
+    before = clock.switch(FORWARD)
     ...
-    clock.leave()
+    clock.switch(before)
     row = clock.take()      # nanoseconds by phase since the last take
 
-Phases nest, as when an optimizer calls a closure that runs the model: the inner one takes the time. Entering
-and leaving do as little as they can, since they run in every step of the user's training.
+Phases nest, as when an optimizer calls a closure that runs the model: the inner one takes the time. Switching does as
+little as it can, since it runs in every step of the user's training.
 """
 
 from collections.abc import Callable
@@ -23,35 +23,26 @@ WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER = range(len(PHASES))
 class PhaseClock:
     """Where the training thread is, and what it has spent there since the last `take`."""
 
-    __slots__ = ("current", "nested", "since", "spent", "stack", "thread", "timeline")
+    __slots__ = ("current", "nested", "since", "spent", "thread", "timeline")
 
     def __init__(self) -> None:
         self.thread: int | None = get_ident()  # None: detached, everything passes through
         self.current = OTHER
-        self.stack: list[int] = []
         self.spent = [0] * len(PHASES)
         self.since = perf_counter_ns()
         self.nested = 0  # calls that were only passed through
         self.timeline: DeviceTimeline | None = None
 
-    def enter(self, phase: int) -> None:
-        """The training thread begins something."""
+    def switch(self, phase: int) -> int:
+        """The training thread begins something, or goes back to what it did before; returns the phase until now."""
         now = perf_counter_ns()
-        self.spent[self.current] += now - self.since
-        self.stack.append(self.current)
+        before = self.current
+        self.spent[before] += now - self.since
         self.current = phase
         self.since = now
         if self.timeline is not None:
             self.timeline.mark(phase)
-
-    def leave(self) -> None:
-        """What was begun last is done."""
-        now = perf_counter_ns()
-        self.spent[self.current] += now - self.since
-        self.current = self.stack.pop() if self.stack else OTHER
-        self.since = now
-        if self.timeline is not None:
-            self.timeline.mark(self.current)
+        return before
 
     def take(self) -> list[int]:
         """Nanoseconds by phase since the last call."""

@@ -60,7 +60,7 @@ class Steps:
         return self.phase_ms(phase) / self.mean_ms if self.mean_ms else 0.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class LoaderSeen:
     """A loader that the script iterates; the object itself is kept, so that it can be tried in other ways."""
 
@@ -73,7 +73,7 @@ class LoaderSeen:
     last_batch: Any = None  # of the first few: for replays; None if it was too large to keep
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class ModuleSeen:
     """A module that the script calls itself (not one that another module calls)."""
 

@@ -83,6 +83,7 @@ class Session:
         self._modules = ModuleProbe(self._recorder)
         self._passes = PassProbe(self._recorder)
         self._deep: list[DeepProbe] = []
+        self._asking: list[DeepProbe] = []  # those that may want to see another step
         self._watching: list[DeepProbe] = []
         self._folder: Folder | None = None
         self._deep_seconds = 0.0
@@ -116,7 +117,9 @@ class Session:
         from cordwood.doctor.probes.attached import fetch_probe, make_deep_probes
 
         self.evidence.environment.update(describe_environment())
-        LoopProbe(self._recorder).install(self._patches, self._loader)
+        loops = LoopProbe(self._recorder)
+        loops.starts = self._modules.widen
+        loops.install(self._patches, self._loader)
         self._modules.install(self._patches, self._model)
         self._passes.install(self._patches)
         TransferProbe(self._recorder).install(self._patches)
@@ -124,6 +127,7 @@ class Session:
         CompileProbe(self._recorder, self._modules.only_from_outside).install(self._patches)
         self._patches.replace(warnings, "showwarning", self._noting_warnings(warnings.showwarning))
         self._deep = make_deep_probes()
+        self._asking = list(self._deep)
         if self._folder is not None:
             try:
                 fetch_probe(self._patches, self._folder.path, self._recorder.tracker.disturb)
@@ -146,16 +150,23 @@ class Session:
         if self._steps is not None and number + 1 >= self._steps:
             self.detach()
             return False
-        for probe in self._deep:
+        for probe in self._asking:
             if probe.wants(number + 1):
                 self._watching.append(probe)
         if not self._watching:
+            self._ask_no_more(number + 1)
             return False
         disturbed = any(probe.disturbs for probe in self._watching)
         for probe in list(self._watching):
             self._safely(probe, "begin", number + 1)
         self._deep_seconds += perf_counter() - start
         return disturbed
+
+    def _ask_no_more(self, number: int) -> None:
+        """Deep probes that have seen enough are not asked again; without any, nobody listens to the ends of steps."""
+        self._asking = [probe for probe in self._asking if not probe.is_over(number)]
+        if not self._asking and self._steps is None:
+            self._recorder.tracker.ended = None
 
     def _end_watching(self, number: int) -> None:
         for probe in reversed(self._watching):
@@ -168,6 +179,7 @@ class Session:
         except Exception as error:
             self.evidence.missing[probe.signal] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
             self._deep = [other for other in self._deep if other is not probe]
+            self._asking = [other for other in self._asking if other is not probe]
             if what == "begin":
                 self._watching.remove(probe)
 

@@ -34,9 +34,41 @@ _WHY = {
 class StepTracker:
     """Cuts the clock's time into steps. ``ended`` is called with the number of each step that is over."""
 
+    __slots__ = (
+        "_asked",
+        "_batches",
+        "_before_validation",
+        "_begun",
+        "_clock",
+        "_exhausted",
+        "_first",
+        "_first_waits",
+        "_forwards",
+        "_kinds",
+        "_late",
+        "_learned_since",
+        "_learns",
+        "_may_learn",
+        "_numbers",
+        "_optimizers",
+        "_rows",
+        "_stride",
+        "_updates",
+        "_validates",
+        "_validations",
+        "batches",
+        "count",
+        "disturbed",
+        "ended",
+        "skipped_updates",
+        "stretch",
+        "validation_ended",
+        "without_forward",
+    )
+
     def __init__(self, clock: PhaseClock, ended: Callable[[int], bool]) -> None:
         self._clock = clock
-        self._ended = ended
+        self.ended: Callable[[int], bool] | None = ended  # None: nobody listens any more
         self._rows = array("q")
         self._numbers = array("q")
         self._kinds = array("b")
@@ -48,6 +80,7 @@ class StepTracker:
         self.skipped_updates = 0  # by a gradient scaler
         # Told the milliseconds, and whether only the modules in eval mode were validated.
         self.validation_ended: Callable[[float, bool], object] = lambda milliseconds, in_eval_mode: None
+        self.without_forward: Callable[[], object] = lambda: None  # a step ends, and no module was called in it
         self._begun = False
         self._first = False
         self._optimizers: set[int] = set()
@@ -104,7 +137,8 @@ class StepTracker:
         self._forwards += 1
         if may_learn:
             self._may_learn = True
-            self._end_validation()
+            if self._before_validation is not None:
+                self._end_validation()
         elif validates and not self._validates:
             self._validates = True
             self._validations += 1
@@ -174,7 +208,10 @@ class StepTracker:
         return len(rows), sum(sum(self._rows[row * width : (row + 1) * width]) for row in rows) / 1e6
 
     def _end_step(self) -> None:
-        self._end_validation()
+        if self._before_validation is not None:
+            self._end_validation()
+        if not self._forwards:
+            self.without_forward()
         row = self._clock.take()
         number = self.count
         if number % self._stride == 0:
@@ -184,7 +221,10 @@ class StepTracker:
         self.count += 1
         self.batches += self._batches
         self._forget()
-        self.disturbed = self._ended(number)
+        if self.ended is None:
+            self.disturbed = False
+            return
+        self.disturbed = self.ended(number)
         # What the end of a step costs the doctor itself belongs to no step.
         self._clock.take()
 
@@ -237,7 +277,12 @@ class StepTracker:
 
     def is_for_training(self) -> bool:
         """Whether the batches at hand may be training's: nobody knows before the first step is over."""
-        return not self.count or not self._asked or any(seen.training for seen in self._asked)
+        if not self.count or not self._asked:
+            return True
+        for seen in self._asked:  # noqa: SIM110 - it runs in every step, and a generator would be a call more
+            if seen.training:
+                return True
+        return False
 
     def _forget(self) -> None:
         self._optimizers.clear()

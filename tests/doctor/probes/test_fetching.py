@@ -335,3 +335,26 @@ def test_what_stands_in_for_the_worker_loop_is_known_as_ours(folder: Path) -> No
     loop = torch_worker._worker_loop
     patches.undo()
     assert loop.__module__ == "cordwood.doctor.probes.fetching"
+
+
+def test_later_fetches_are_timed_now_and_then_and_stand_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetchwatch, "_MOST_LOOKS", 0)
+    timed = []
+    note = fetchwatch.FetchWatch._note
+
+    def counted(self: Any, *arguments: Any) -> None:
+        timed.append(arguments)
+        note(self, *arguments)
+
+    monkeypatch.setattr(fetchwatch.FetchWatch, "_note", counted)
+    patches = Patches()
+    fetching.install(patches, tmp_path)
+    for _ in DataLoader(range(64 + 7 * 20), batch_size=1):  # type: ignore[arg-type]
+        pass
+    patches.undo()
+    fetches = fetching.collect(tmp_path)
+    assert fetches is not None
+    assert len(timed) == 64 + 20
+    assert fetches.batches == 64 + 7 * 20

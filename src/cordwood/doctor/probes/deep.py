@@ -4,6 +4,7 @@
         signal = "counts"
 
         def wants(self, step): return step in (4, 7)
+        def is_over(self, step): return step > 7
         def begin(self, step, watched): ...
         def end(self, step, watched): ...
         def finish(self, evidence, watched): evidence.counts = ...
@@ -40,6 +41,10 @@ class DeepProbe(ABC):
     @abstractmethod
     def wants(self, step: int) -> bool:
         """Whether to watch this training step (counted from 0). Asked at the start of every step, so it is cheap."""
+
+    def is_over(self, step: int) -> bool:
+        """Whether it wants neither this step nor any later one, and need not be asked again."""
+        return False
 
     @abstractmethod
     def begin(self, step: int, watched: Watched) -> None:

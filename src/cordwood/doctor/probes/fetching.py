@@ -104,6 +104,9 @@ def _standing_in(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
         watch = _watch
         if watch is None:
             return original(self, possibly_batched_index)
+        if watch.to_pass > 0:
+            watch.to_pass -= 1
+            return original(self, possibly_batched_index)
         return watch.fetch(original, self, possibly_batched_index)
 
     return fetch

@@ -4,7 +4,8 @@
     batch = watch.fetch(_MapDatasetFetcher.fetch, fetcher, indices)     # what fetch() gives, timed
     watch.write()
 
-Every fetch is timed; a few get a closer look, as long as that adds next to nothing to the time of a run. Should
+The first fetches are all timed, later ones now and then, each for those that passed before it; a few get a closer
+look, as long as that adds next to nothing to the time of a run. Should
 anything in here break, fetches go on without it, and the figures say why they are missing.
 """
 
@@ -22,6 +23,8 @@ from cordwood.doctor.probes.fetchlooks import Look, Profile, Sampling
 _EVERY = 8  # fetches: one of them is profiled, one sampled
 _PROFILE_AT, _SAMPLE_AT = 1, 3
 _MOST_LOOKS = 6  # of each kind
+_ALL_TIMED = 64  # fetches; then one of
+_TIMED = 7  # no divisor of what loops like to do every so many batches
 _LOOK_NS = 2_000_000_000  # to be spent on fetches with a closer look
 _EXTRA_NS = 100_000_000  # that looks may add to fetches, beside a share of the time
 _EXTRA_SHARE = 0.02
@@ -59,6 +62,8 @@ class FetchWatch:
         self._first_ns: dict[int, int] = {}
         self._last_dataset = 0
         self._written_ns = _CLOCK()
+        self._stands_for = 1  # fetches: the one that is timed next, and those that passed before it
+        self.to_pass = 0  # fetches that need not be timed; who calls `fetch` counts them down
         self.over = False
 
     @property
@@ -157,9 +162,12 @@ class FetchWatch:
             if self._disturbed is not None:
                 self._disturbed()
         else:
-            figures.batches += 1
-            figures.get_ns += collated_at - begun
-            figures.collate_ns += ended - collated_at
+            figures.batches += self._stands_for
+            figures.get_ns += self._stands_for * (collated_at - begun)
+            figures.collate_ns += self._stands_for * (ended - collated_at)
+            self._stands_for = 1
+            if figures.batches >= _ALL_TIMED:
+                self._stands_for, self.to_pass = _TIMED, _TIMED - 1
         if isinstance(look, Sampling):
             self._note_samples(figures, look)
         # The training loop's own process is there at the end; a worker may be stopped at any time.

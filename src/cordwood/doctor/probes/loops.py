@@ -6,9 +6,10 @@ The methods of the iterators' classes are replaced, never the iterators: ``iter(
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -33,6 +34,10 @@ class LoopProbe:
         self._by_iterator: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
         self._starting: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators before their first batch
         self._watched: set[type] = set()  # iterators' classes of the user's own
+        # The iterator that gave the last batch: it is asked again and again, and need not be looked up.
+        self._latest: Callable[[], Any] = _nobody
+        self._latest_seen: LoaderSeen | None = None
+        self.starts: Callable[[], object] = lambda: None  # to be called when a loader starts
         self._ending: dict[int, int] = {}  # what the end of the last epoch took, by the id of what was seen
 
     def install(self, patches: Patches, loader: Any = None) -> None:
@@ -100,6 +105,9 @@ class LoopProbe:
             yield batch
 
     def _seen(self, loader: Any) -> LoaderSeen:
+        """A loader starts."""
+        self.starts()
+        self._latest = _nobody  # an iterator that is kept over epochs has a first batch again
         seen = self._by_loader.get(loader)
         if seen is None:
             seen = self._by_loader[loader] = LoaderSeen(loader, None)
@@ -127,11 +135,11 @@ class LoopProbe:
             if not clock.is_training_thread() or clock.current == WAIT:
                 return original(loader)
             start = perf_counter_ns()
-            clock.enter(WAIT)
+            before = clock.switch(WAIT)
             try:
                 iterator = original(loader)
             finally:
-                clock.leave()
+                clock.switch(before)
             with recorder.guarded("loaders"):
                 seen = self._seen(loader)
                 seen.epochs += 1
@@ -143,37 +151,45 @@ class LoopProbe:
 
     def timing_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         recorder, clock = self._recorder, self._recorder.clock
-        by_iterator, starting = self._by_iterator, self._starting
+        by_iterator, starting, tracker = self._by_iterator, self._starting, recorder.tracker
 
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            if not clock.is_training_thread() or clock.current == WAIT:
+            thread = clock.thread
+            if get_ident() != thread or clock.current == WAIT:
                 return original(iterator)
-            seen = by_iterator.get(iterator)
-            with recorder.guarded("steps"):
-                recorder.tracker.batch_wanted(seen)
+            is_known = self._latest() is iterator
+            seen = self._latest_seen if is_known else by_iterator.get(iterator)
+            try:
+                tracker.batch_wanted(seen)
+            except Exception as error:
+                recorder.broke("steps", error)
             if clock.thread is None:  # that was the last step to be watched
                 return original(iterator)
-            start = perf_counter_ns()
-            clock.enter(WAIT)
+            around = clock.switch(WAIT)
+            start = clock.since
             try:
                 batch = original(iterator)
             except StopIteration:
                 # Ending workers takes time as starting them does: both are what another epoch costs.
                 self._ending[id(seen)] = perf_counter_ns() - start
                 with recorder.guarded("steps"):
-                    recorder.tracker.exhausted()
+                    tracker.exhausted()
                 raise
             finally:
-                clock.leave()
-            with recorder.guarded("steps"):
-                before = starting.pop(iterator, None) if starting else None
+                clock.switch(around)
+            try:
+                before = None if is_known else starting.pop(iterator, None)
                 if before is None:
-                    recorder.tracker.batch_came(seen, False, 0)
+                    tracker.batch_came(seen, False, 0)
                 else:
-                    recorder.tracker.batch_came(seen, True, before + perf_counter_ns() - start)
-                if seen is not None and seen.last_batch is None and seen.batches == 2:
+                    tracker.batch_came(seen, True, before + clock.since - start)
+                if not is_known:
+                    self._latest, self._latest_seen = ref(iterator), seen
+                if seen is not None and seen.batches == 2 and seen.last_batch is None:
                     seen.last_batch = _kept(batch)
+            except Exception as error:
+                recorder.broke("steps", error)
             return batch
 
         return __next__
@@ -181,6 +197,10 @@ class LoopProbe:
 
 class _Key:
     """Stands for a generator, which knows no weak references that outlive a pass of it."""
+
+
+def _nobody() -> None:
+    """A reference to nothing."""
 
 
 def _kept(batch: Any) -> Any:

@@ -71,6 +71,9 @@ class MemoryProbe(DeepProbe):
     def wants(self, step: int) -> bool:
         return step in _LOOKS
 
+    def is_over(self, step: int) -> bool:
+        return step > _LOOKS[-1]
+
     def begin(self, step: int, watched: Watched) -> None:
         """Nothing is done before the end of the step."""
 

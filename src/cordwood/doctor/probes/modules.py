@@ -1,12 +1,15 @@
 """Forward passes: the calls of modules that the script makes itself, not those that modules make of each other.
 
-``nn.Module.__call__`` is replaced while nothing is compiled. Dynamo would trace into a replaced ``__call__``, and so
-compile something else than without the doctor: from the first use of torch.compile on only the calls from outside are
-timed, which no trace passes through.
+At first ``nn.Module.__call__`` is replaced. After some steps it is known which classes the script calls itself, and
+only these are watched: the layers within them cost nothing any more. A loader that starts, as for validation, or a
+step without any forward pass has all modules watched again. Dynamo would trace into a replaced ``__call__``, and so
+compile something else than without the doctor: from the first use of torch.compile on only the calls of what is
+compiled are timed, which no trace passes through.
 """
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -17,10 +20,13 @@ from cordwood.doctor.evidence import ModuleSeen, ValidationSeen
 from cordwood.doctor.modes import layers_in_train_mode
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
+from cordwood.doctor.probes.modulecalls import ModuleCalls
 from cordwood.doctor.probes.recorder import Recorder
 
 _MOST_MODULES = 64
 _LARGEST_ARGUMENTS = 256 << 20  # bytes
+_WIDE_STEPS = 16  # with all modules watched
+_NEVER = 1 << 62
 _KEEP_FROM = 3  # training calls: the first ones may be unlike the rest
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -31,34 +37,46 @@ class ModuleProbe:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._tracker = recorder.tracker
         self._seen: dict[int, ModuleSeen] = {}
         self._called: list[tuple[ModuleSeen, bool, bool, Any]] = []  # since the last border
         self._stretch = 0
         self._validations: dict[int, ValidationSeen] = {}
-        self._patches = Patches()
-        self._classes: set[type] = set()
+        self._calls = ModuleCalls(self.timing)
+        self._outermost: set[type] = set()  # classes that are called from outside
+        self._compiled: set[type] = set()
+        self._plain: dict[int, Any] = {}  # modules without parameters; kept, so that no other gets their id
+        self._narrow_at = _WIDE_STEPS  # training steps
 
     def install(self, patches: Patches, model: Any = None) -> None:
         """Watch the calls of all modules; the given one is known before it is called."""
         if isinstance(model, nn.Module):
             self._seen[id(model)] = ModuleSeen(_unwrapped(model), None)
             self._recorder.watched.modules.append(self._seen[id(model)])
-        self._patches.replace(nn.Module, "__call__", self.timing(nn.Module.__call__))
-        patches.also(self._patches.undo)
-        self._recorder.tracker.validation_ended = self._validated
+        self._calls.of_all()
+        patches.also(self._calls.undo)
+        self._tracker.validation_ended = self._validated
+        self._tracker.without_forward = self.widen
+
+    def widen(self) -> None:
+        """Something new may be called from here on: watch all modules for some steps."""
+        if not self._compiled and self._recorder.clock.thread is not None:
+            self._calls.of_all()
+            self._narrow_at = self._tracker.count + _WIDE_STEPS
+
+    def _narrow(self) -> None:
+        """What the script calls itself is known by now."""
+        self._narrow_at = _NEVER
+        if not self._compiled and len(self._seen) < _MOST_MODULES and len(self._plain) < _MOST_MODULES:
+            self._calls.of(self._outermost)
 
     def only_from_outside(self, compiled: Any) -> None:
         """Something is to be compiled: leave ``nn.Module`` alone, and watch the outermost classes instead."""
-        self._patches.undo()
-        self._watch_class(_optimized_module())
+        self._compiled.add(_optimized_module())
         module = getattr(compiled, "__self__", None)  # model.compile() hands over a bound method
         if isinstance(module, nn.Module):
-            self._watch_class(type(module))
-
-    def _watch_class(self, kind: type) -> None:
-        if kind not in self._classes:
-            self._classes.add(kind)
-            self._patches.replace(kind, "__call__", self.timing(kind.__call__))
+            self._compiled.add(type(module))
+        self._calls.of(self._compiled)
 
     def timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, clock, noted = self._recorder, self._recorder.clock, self._noted
@@ -69,46 +87,60 @@ class ModuleProbe:
             if current != OTHER and current != OPTIMIZER:  # inside a module, a backward pass or a dataset
                 clock.nested += 1
                 return original(module, *arguments, **options)
-            if not clock.is_training_thread():
+            if get_ident() != clock.thread:
                 return original(module, *arguments, **options)
-            with recorder.guarded("modules"):
+            try:
                 noted(module, arguments, options)
-            clock.enter(FORWARD)
+            except Exception as error:
+                recorder.broke("modules", error)
+            clock.switch(FORWARD)
             try:
                 return original(module, *arguments, **options)
             finally:
-                clock.leave()
+                clock.switch(current)
 
         return __call__
 
     def _noted(self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         gradients, training = torch.is_grad_enabled(), module.training
-        seen = self._seen.get(id(module))
-        validates = not training and seen is not None and seen.training_calls > 0
-        tracker = self._recorder.tracker
+        seen, tracker = self._seen.get(id(module)), self._tracker
         if tracker.stretch != self._stretch:
             # What was called before belonged to training, or to nothing that has a name.
             self._called.clear()
             self._stretch = tracker.stretch
-        tracker.forward(gradients and training, validates)
+        learns = gradients and training
+        tracker.forward(learns, not training and seen is not None and seen.training_calls > 0)
+        if tracker.count >= self._narrow_at:
+            self._narrow()
         if seen is None:
-            if len(self._seen) >= _MOST_MODULES or next(module.parameters(), None) is None:
+            seen = self._first_seen(module)
+            if seen is None:
                 return
-            seen = self._seen[id(module)] = ModuleSeen(_unwrapped(module), user_place())
-            self._recorder.watched.modules.append(seen)
         elif seen.place is None:
             seen.place = user_place()
         kept = None
-        if gradients and training:
+        if learns:
             seen.training_calls += 1
             if seen.arguments is None and seen.training_calls > _KEEP_FROM:
                 seen.arguments = kept_arguments(arguments, options)
-        if id(seen) not in self._validations and not (
-            gradients and training and self._recorder.tracker.is_for_training()
-        ):
+        if not (learns and tracker.is_for_training()) and id(seen) not in self._validations:
             kept = (user_place(), arguments, options)
         if len(self._called) < _MOST_MODULES:
             self._called.append((seen, gradients, training, kept))
+
+    def _first_seen(self, module: Any) -> ModuleSeen | None:
+        if id(module) in self._plain:
+            return None
+        self._outermost.add(type(module))
+        if next(module.parameters(), None) is None:
+            if len(self._plain) < _MOST_MODULES:
+                self._plain[id(module)] = module
+            return None
+        if len(self._seen) >= _MOST_MODULES:
+            return None
+        seen = self._seen[id(module)] = ModuleSeen(_unwrapped(module), user_place())
+        self._recorder.watched.modules.append(seen)
+        return seen
 
     def _validated(self, milliseconds: float, in_eval_mode: bool) -> None:
         called = [call for call in self._called if not (in_eval_mode and call[2])]

@@ -46,6 +46,9 @@ class ParameterProbe(DeepProbe):
     def wants(self, step: int) -> bool:
         return step in _STEPS and not self._compiled
 
+    def is_over(self, step: int) -> bool:
+        return step > _STEPS[-1]
+
     def begin(self, step: int, watched: Watched) -> None:
         if watched.compiled:
             # A compiled module looks at hooks: new ones would have it compiled anew.

@@ -9,7 +9,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from cordwood.doctor.clock import BACKWARD, OPTIMIZER, TRANSFER, device_timeline
+from cordwood.doctor.clock import BACKWARD, OPTIMIZER, OTHER, TRANSFER, device_timeline
 from cordwood.doctor.environment import note_rank
 from cordwood.doctor.evidence import TransferCall
 from cordwood.doctor.patches import Patches
@@ -24,7 +24,9 @@ class PassProbe:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._clock = recorder.clock
         self._optimizers: set[int] = set()
+        self._around: list[int] = []  # the phases around optimizers: some call another one
         self._scaling = False
         self._inside = False
         self.left_over: Callable[[], None] = lambda: None  # to be called when no optimizer is stepping
@@ -49,49 +51,56 @@ class PassProbe:
         return remove
 
     def timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        recorder, clock = self._recorder, self._recorder.clock
+        recorder, clock, tracker = self._recorder, self._recorder.clock, self._recorder.tracker
 
         @functools.wraps(original)
         def backward(*arguments: Any, **options: Any) -> Any:
-            if not clock.is_training_thread() or clock.current == BACKWARD:
+            if get_ident() != clock.thread or clock.current == BACKWARD:
                 return original(*arguments, **options)
-            with recorder.guarded("steps"):
-                recorder.tracker.backward()
-            clock.enter(BACKWARD)
+            try:
+                tracker.backward()
+            except Exception as error:
+                recorder.broke("steps", error)
+            before = clock.switch(BACKWARD)
             try:
                 return original(*arguments, **options)
             finally:
-                clock.leave()
+                clock.switch(before)
 
         return backward
 
     def before(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        clock = self._recorder.clock
-        if not clock.is_training_thread() and not self._adopted(clock):
+        recorder, clock = self._recorder, self._clock
+        if get_ident() != clock.thread and not self._adopted(clock):
             return
-        with self._recorder.guarded("steps"):
+        try:
             if id(optimizer) not in self._optimizers:
-                self._optimizers.add(id(optimizer))
-                self._recorder.watched.optimizers.append(optimizer)
-                self._recorder.evidence.optimizers.append(type(optimizer).__name__)
-                if clock.timeline is None:
-                    clock.timeline = device_timeline()
-                note_rank(self._recorder.evidence.environment)
+                self._first_seen(optimizer)
             if not self._scaling:
                 self._inside = True
-                self._recorder.tracker.optimizer_steps(optimizer)
+                recorder.tracker.optimizer_steps(optimizer)
+        except Exception as error:
+            recorder.broke("steps", error)
         self._inside = self._scaling = False
         if clock.thread is not None:
-            clock.enter(OPTIMIZER)
+            self._around.append(clock.switch(OPTIMIZER))
 
     def after(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        clock = self._recorder.clock
-        if clock.is_training_thread() and clock.current == OPTIMIZER:
-            clock.leave()
+        clock = self._clock
+        if clock.current == OPTIMIZER and get_ident() == clock.thread:
+            clock.switch(self._around.pop() if self._around else OTHER)
+
+    def _first_seen(self, optimizer: Any) -> None:
+        self._optimizers.add(id(optimizer))
+        self._recorder.watched.optimizers.append(optimizer)
+        self._recorder.evidence.optimizers.append(type(optimizer).__name__)
+        if self._clock.timeline is None:
+            self._clock.timeline = device_timeline()
+        note_rank(self._recorder.evidence.environment)
 
     def _adopted(self, clock: Any) -> bool:
         """Training in a thread of its own: the first thread that steps an optimizer is the one to watch."""
-        if clock.thread is None or self._optimizers or clock.stack:
+        if clock.thread is None or self._optimizers or clock.current != OTHER:
             return False
         clock.thread = get_ident()
         return True
@@ -138,12 +147,12 @@ class TransferProbe:
         def copy(tensor: Any, *arguments: Any, **options: Any) -> Any:
             if not clock.is_training_thread() or clock.current == TRANSFER or torch.compiler.is_compiling():
                 return original(tensor, *arguments, **options)
-            clock.enter(TRANSFER)
+            around = clock.switch(TRANSFER)
             before = clock.since
             try:
                 result = original(tensor, *arguments, **options)
             finally:
-                clock.leave()
+                clock.switch(around)
             with recorder.guarded("transfers"):
                 source = arguments[0] if original.__name__ == "copy_" and arguments else tensor
                 if isinstance(source, torch.Tensor) and source.device.type == "cpu" and result.device.type != "cpu":

@@ -49,6 +49,9 @@ class TapeProbe(DeepProbe):
     def wants(self, step: int) -> bool:
         return step in STEPS
 
+    def is_over(self, step: int) -> bool:
+        return step > STEPS[-1]
+
     def begin(self, step: int, watched: Watched) -> None:
         if watched.compiled:
             self._why_not = (

@@ -133,6 +133,9 @@ class StackProbe(DeepProbe):
         enough = sampler.seconds >= _ENOUGH_S or len(sampler.samples) >= _ENOUGH_SAMPLES
         return sampler.seconds < _TOO_LONG_S and not (enough and len(sampler.steps) >= _ENOUGH_STEPS)
 
+    def is_over(self, step: int) -> bool:
+        return self._sampler is not None and not self.wants(step)
+
     def begin(self, step: int, watched: Watched) -> None:
         if self._sampler is None:
             self._sampler = StackSampler(watched)

@@ -69,6 +69,9 @@ class SyncProbe(DeepProbe):
     def wants(self, step: int) -> bool:
         return step in _STEPS and self._calls_left > 0 and not self._compiled
 
+    def is_over(self, step: int) -> bool:
+        return step > _STEPS[-1]
+
     def begin(self, step: int, watched: Watched) -> None:
         if watched.compiled:
             # torch.compile looks at these methods: replaced ones would be compiled in another way.
