@@ -4,10 +4,12 @@ import ctypes
 import importlib.metadata
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import cordwood
+from tests.doctor.evidences import make_report
 
 BLOCK_TORCH = """
 import sys
@@ -30,6 +32,20 @@ def run_python(code: str) -> str:
 def test_a_plain_import_loads_neither_torch_nor_numpy(statement: str) -> None:
     loaded = run_python(f"import sys; {statement}; print(*(n for n in ('torch', 'numpy') if n in sys.modules))")
     assert loaded.split() == []
+
+
+def test_the_command_compares_reports_and_prints_scripts_without_torch(tmp_path: Path) -> None:
+    make_report().save(tmp_path / "report.json")
+    for words in (["doctor", "compare", "report.json", "report.json"], ["completion", "bash"], ["pack", "--help"]):
+        code = f"""{BLOCK_TORCH}
+import contextlib, io, os
+os.chdir({str(tmp_path)!r})
+from cordwood import cli
+with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+    cli.main({words!r})
+print(len(out.getvalue()) > 100)
+"""
+        assert run_python(code) == "True\n"
 
 
 def test_codecs_work_where_torch_cannot_be_imported() -> None:

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "src" / "cordwood"
 FLOORS = {
     "errors": 0,
     "native": 0,
+    "spelling": 0,
     "codecs": 1,
     "images": 2,
     "tensors": 2,
@@ -29,7 +30,7 @@ FLOORS = {
     "__main__": 8,
     "__init__": 9,  # the public names; only the command asks it for something, its version
 }
-WITHOUT_TORCH = {"errors", "native", "codecs"}
+WITHOUT_TORCH = {"errors", "native", "codecs", "spelling"}
 LONGEST = 500
 # file -> why it may be longer
 MAY_BE_LONGER = {
@@ -82,7 +83,7 @@ def upward_imports(path: Path) -> list[str]:
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONG_FILE_CANDIDATES = sorted(
     path
-    for folder in ("src", "tests", "benchmarks", "fuzz", "docs")
+    for folder in ("src", "tests", "benchmarks", "fuzz", "docs", "examples")
     for pattern in ("*.py", "*.c", "*.h", "*.inc")
     for path in (ROOT / folder).rglob(pattern)
 )

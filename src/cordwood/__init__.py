@@ -19,8 +19,11 @@
     frame = cw.codecs.encode(array, "small")
 
 Names load when they are first used (PEP 562), so ``import cordwood`` by itself imports neither torch nor NumPy.
+What it has to say while it works goes to the logger ``"cordwood"``, which is silent until you configure ``logging``.
 """
 
+import logging
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     from cordwood.tensors import trim as trim
 
 __version__ = "0.1.0.dev0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # Public name -> the module it is in; a module's own name stands for the module itself.
 _HOME = {
@@ -145,7 +150,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With these two Python adds: Did you mean: 'load'?
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     module = import_module(f"{__name__}.{home}")
     value = module if name == home else getattr(module, name)
     globals()[name] = value  # the next access does not come here

@@ -2,6 +2,8 @@
 
 import argparse
 import importlib.metadata
+import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,7 +42,25 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as stop:
         cli.main([verb, "--help"])
     assert stop.value.code == 0
-    assert f"usage: cordwood {verb}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"usage: cordwood {verb}" in said
+    examples = said.partition("\nexamples:\n")[2]
+    assert f"  cordwood {verb} " in examples or f"$(cordwood {verb} " in examples
+
+
+def test_examples_of_the_help_are_words_that_the_command_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = cli.build_parser()
+    tried = 0
+    for verb in cli.VERBS:
+        with pytest.raises(SystemExit):
+            parser.parse_args([verb, "--help"])
+        for example in re.findall(rf"cordwood {verb} .*", capsys.readouterr().out.partition("\nexamples:\n")[2]):
+            # What is behind the words is set off by two spaces, or handed to another program.
+            command = re.split(r"  +|[|>)`]", example)[0]
+            arguments = parser.parse_args(shlex.split(command)[1:])
+            assert arguments.verb == verb
+            tried += 1
+    assert tried > 3 * len(cli.VERBS)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,13 @@ def test_what_comes_before_it_is_the_doctors(runs: Runs) -> None:
     assert options == script.Options(steps=50, seconds=3.0, pstats=str(Path.cwd() / "p.stats"))
 
 
+def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> None:
+    cli.main(["doctor", "--json", "r.json", "train.py", "--html=r.html", "--steps", "7"])
+    assert "--html stands behind train.py" in (err := capsys.readouterr().err)
+    assert "cordwood doctor --html FILE train.py" in err
+    assert "--json stands" not in err
+
+
 @pytest.mark.parametrize(
     ("code", "findings", "expected"),
     [(0, [], 0), (0, [FINDING], 1), (7, [FINDING], 7), (7, [], 7), (130, [FINDING], 130)],

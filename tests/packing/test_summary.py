@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,11 @@ def test_the_table() -> None:
 
 
 def test_a_notebook_shows_the_table() -> None:
-    assert (
-        replace(PACKED, path="<b>.cordwood")._repr_html_().startswith("<pre>&lt;b&gt;.cordwood, part 3 of 16\nsamples ")
-    )
+    shown = replace(PACKED, path="<b>.cordwood")._repr_html_()
+    assert shown.startswith("<div><pre>&lt;b&gt;.cordwood, part 3 of 16\nsamples ")
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)em", shown)]
+    sizes = [PACKED.bytes_in, PACKED.torch_save_bytes or 0, PACKED.raw_bytes, PACKED.stored_bytes]
+    assert widths == pytest.approx([16 * size / max(sizes) for size in sizes], abs=0.001)
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -144,4 +147,11 @@ def test_bytes_of_a_store_are_those_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "inputs" / "a").write_bytes(b"12345")
     (tmp_path / "b").write_bytes(b"123")
     (tmp_path / "link").symlink_to(tmp_path / "b")
+    (tmp_path / ".lock").write_bytes(b"4711 here")
     assert store_bytes(tmp_path) == 8
+
+
+def test_a_run_tells_the_bytes_that_are_there_when_it_is_over(tmp_path: Path) -> None:
+    packed = cw.pack([{"x": torch.arange(9)}], tmp_path / "s", workers=0, progress=False)
+    assert isinstance(packed, Packed)
+    assert packed.stored_bytes == sum(path.stat().st_size for path in (tmp_path / "s").rglob("*") if path.is_file())

@@ -168,7 +168,7 @@ def test_html_has_what_the_text_has() -> None:
     html = made_up()._repr_html_()
     for word in ("palette[channel] | predict | entropy: image", "13.29x", "worst error 0.00195", "cat 4,000", "-2.118"):
         assert word in html
-    assert html.count("<tr>") == 5 + 4
+    assert html.count("<tr>") == 5 + 4 + 2
 
 
 def test_a_dataset_in_some_lines(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, demo, doctor, export, inspect, merge, pack, trim, verify
+from cordwood.cli import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
+from cordwood.cli.logs import VARIABLE, shown_log
+from cordwood.cli.parsing import Parser
 from cordwood.errors import CordwoodError, UsageError
 
 WRONG_USE = 2
@@ -33,6 +35,7 @@ class Verb(Protocol):
 
 VERBS: dict[str, Verb] = {
     "bench": bench,
+    "completion": completion,
     "demo": demo,
     "doctor": doctor,
     "export": export,
@@ -44,12 +47,27 @@ VERBS: dict[str, Verb] = {
 }
 
 
+_EPILOG = f"""\
+examples:
+  cordwood inspect checkpoint.pt                   what is in it, what is shared, what is waste
+  cordwood trim checkpoint.pt -o small.pt          the same without the waste
+  cordwood pack photos/ train.cordwood --transform mypkg.prep:prepare
+                                                   preprocess once, keep it compressed
+  cordwood doctor train.py                         why is this slow, and what would help?
+  cordwood pack --help                             every verb has examples
+
+exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data
+variables:  NO_COLOR=1, FORCE_COLOR=1; {VARIABLE}=info or debug tells more of what is done
+"""
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command, with one subparser a verb."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="cordwood",
         description="Keep tensors in fewer bytes, get them back bit for bit, and find out why training is slow.",
-        epilog="exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"cordwood {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
@@ -67,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        code = VERBS[arguments.verb].run(arguments)
+        with shown_log():
+            code = VERBS[arguments.verb].run(arguments)
         sys.stdout.flush()
         return code
     except CordwoodError as error:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from cordwood.cli.colour import wants_colour
 from cordwood.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     )
     was_there = _changed_at(profile)
     code, report = run_script(words[0], words[1:], options, module=arguments.module)
+    if not rank:
+        _tell_of_misplaced(words, stderr)
     if report is None:
         return code
     if not arguments.quiet and not rank:
@@ -101,6 +104,17 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
         print(f"cordwood: --pstats {profile} was not written: {printable(why)}", file=stderr)
     unsaved = _save(report, {".json": arguments.json, ".html": arguments.html}, stderr)
     return code or unsaved or report.exit_code
+
+
+def _tell_of_misplaced(words: list[str], stderr: TextIO) -> None:
+    """Files that were asked for behind the script's name: the script got these words, and most scripts ignore them."""
+    for name in _OUTPUTS:
+        if any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words[1:]):
+            print(
+                f"cordwood: --{name} stands behind {words[0]}, so it went to the script; the doctor's own options come "
+                f"before: cordwood doctor --{name} FILE {words[0]}",
+                file=stderr,
+            )
 
 
 def _save(report: "Report", files: dict[str, Path | None], stderr: TextIO) -> int:
@@ -135,9 +149,8 @@ def print_report(report: "Report", stream: TextIO) -> None:
     """The report as the stream can show it."""
     from cordwood.doctor.terminal import format_text
 
-    colours = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
-    _print(format_text(report.document, width, colours, _shows_blocks(stream)), stream)
+    _print(format_text(report.document, width, wants_colour(stream), _shows_blocks(stream)), stream)
 
 
 def _print(text: str, stream: TextIO) -> None:

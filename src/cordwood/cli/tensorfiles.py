@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean_path
 
 SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".cord", ".safetensors", ".pt.zip", ".pth.tar")
 # Files of other programs have these suffixes too: in a folder, what is no tensor file is passed over.
@@ -40,7 +41,7 @@ def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Foun
         elif path.exists():
             found.setdefault(path, Found(path))
         else:
-            raise UsageError(f"{word}: no such file or folder")
+            raise UsageError(f"{word}: no such file or folder{did_you_mean_path(path)}")
     return list(found.values())
 
 

@@ -147,25 +147,16 @@ def _document(outcome: _Outcome) -> dict[str, Any]:
 
 
 def _print(outcome: _Outcome) -> None:
-    from cordwood.tensors.sizes import printable
+    from cordwood.tensors.sizes import change, printable
 
     for each in outcome.trimmed:
-        print(f"{printable(each.target or each.source)}: {_change(each.before, each.after)}")
+        print(f"{printable(each.target or each.source)}: {change(each.before, each.after)}")
         for line in (*each.notes, *(f"damaged: {what}" for what in each.damaged)):
             print(f"  {printable(line)}")
     for title, reasons in (("skipped", outcome.skipped), ("failed", outcome.failed)):
         for reason in reasons.values():
             print(f"{title}: {printable(reason)}")
     if len(outcome.trimmed) > 1:
-        print(f"\n{len(outcome.trimmed)} files: {_change(outcome.before, outcome.after)}")
+        print(f"\n{len(outcome.trimmed)} files: {change(outcome.before, outcome.after)}")
     if outcome.dry_run:
         print("nothing was written (--dry-run)")
-
-
-def _change(before: int, after: int) -> str:
-    from cordwood.tensors.sizes import human
-
-    if after == before:
-        return f"{human(before)}, as before"
-    word = "smaller" if after < before else "larger"
-    return f"{human(before)} -> {human(after)} ({100 * abs(before - after) / max(before, 1):.1f}% {word})"

@@ -27,6 +27,7 @@ from cordwood.codecs.stage import Stage
 from cordwood.codecs.zstd import Zstd
 from cordwood.errors import UsageError
 from cordwood.native import _native
+from cordwood.spelling import did_you_mean
 
 _DICTIONARY_ROOM = 16384
 _LOOK = 8192  # values
@@ -48,7 +49,7 @@ def plan(
     arrays are small), and ``decode`` must be given the plan.
     """
     if goal not in GOALS:
-        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}")
+        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}{did_you_mean(goal, GOALS)}")
     listed = [arrays] if isinstance(arrays, np.ndarray) else [np.asarray(array) for array in arrays]
     if not listed:
         raise UsageError("a plan needs at least one array to look at")

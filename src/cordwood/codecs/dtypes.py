@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 
 Array = npt.NDArray[np.generic]
 BytesLike = bytes | bytearray | memoryview | npt.NDArray[Any]
@@ -81,7 +82,7 @@ def dtype_of(array: Array, name: str | None = None) -> DType:
         return found
     found = DTYPES.get(name)
     if found is None:
-        raise UsageError(f"dtype={name!r} is not known; known are {', '.join(DTYPES)}")
+        raise UsageError(f"dtype={name!r} is not known; known are {', '.join(DTYPES)}{did_you_mean(name, DTYPES)}")
     if array.dtype.name not in (name, found.carrier):
         raise UsageError(f"dtype={name!r} needs an array of {found.carrier} (its bits), not of {array.dtype}")
     return found

@@ -17,6 +17,7 @@ import torch
 from cordwood.errors import UsageError
 from cordwood.feed.padding import Fill, NewTensor, Padded, Shape, pad
 from cordwood.feed.samplebatch import SampleBatch, with_tensors
+from cordwood.spelling import did_you_mean
 from cordwood.store.reader import Filled
 from cordwood.store.schema import shown_names
 from cordwood.tensors.brief import brief
@@ -139,7 +140,8 @@ def _rule(name: Any, asked: Any) -> Rule:
 
 
 def _unknown(unknown: list[str], known: list[str]) -> str:
-    return f"collate names {shown_names(unknown)}, but the fields are {shown_names(known)}"
+    meant = did_you_mean(unknown[0], known)
+    return f"collate names {shown_names(unknown)}, but the fields are {shown_names(known)}{meant}"
 
 
 def _about_ragged(name: str, one: str, other: str) -> Remark:

@@ -1,5 +1,6 @@
 """The Loader: a store as batches, shuffled, shared among ranks, resumed anywhere."""
 
+import logging
 import os
 import threading
 import weakref
@@ -37,6 +38,8 @@ from cordwood.store import Dataset
 from cordwood.store.buffers import idle_bytes
 from cordwood.store.reader import Reader
 from cordwood.tensors.brief import brief
+
+log = logging.getLogger("cordwood.feed")
 
 _AT_ONCE = 8192  # places of an order
 _LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
@@ -188,6 +191,15 @@ class Loader:
             source, name = self._source(epoch, dataset), f"cordwood-feed-{place.epoch}"
             background = Background(source, self._pace.depth, name, epoch.maker.stop)
             self._next, self._progress, self._epoch = None, progress, epoch
+            log.debug(
+                "epoch %d begins behind %d of %d samples: %d threads, %d batches ahead, %s",
+                place.epoch,
+                place.consumed,
+                order.length,
+                self._pace.threads,
+                self._pace.depth,
+                self._memory,
+            )
         return Begun(background, self._pace, mover, progress)
 
     def _source(self, epoch: Epoch, dataset: Dataset) -> Callable[[], Iterator[Any]]:

@@ -19,6 +19,7 @@ from cordwood.codecs.machine import physical_memory
 from cordwood.errors import CordwoodError, UsageError
 from cordwood.feed.background import Background
 from cordwood.feed.world import ranks_here
+from cordwood.spelling import did_you_mean
 from cordwood.store.choice import Numbers
 from cordwood.store.reader import Reader
 from cordwood.tensors.sizes import human
@@ -36,7 +37,9 @@ _SHARE: Final = 0.5  # of the memory that is free: others want some, too
 def checked(memory: object) -> str:
     """One of the choices."""
     if not isinstance(memory, str) or memory not in CHOICES:
-        raise UsageError(f"memory is {memory!r}, but can be {', '.join(map(repr, CHOICES))}")
+        raise UsageError(
+            f"memory is {memory!r}, but can be {', '.join(map(repr, CHOICES))}{did_you_mean(memory, CHOICES)}"
+        )
     return memory
 
 

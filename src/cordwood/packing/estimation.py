@@ -1,6 +1,5 @@
 """What a dry run of packing found, for people and programs: ``print(cw.pack(..., limit=200))``."""
 
-import html
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 from cordwood.packing.pace import clock_text
 from cordwood.store.inspection import StoreInspection
 from cordwood.store.inspection_text import plan_lines
+from cordwood.tensors.notebook import plain
 from cordwood.tensors.sizes import counted, human, printable
 from cordwood.tensors.texttable import fit, rule, section, table_line
 
@@ -124,7 +124,7 @@ class Estimate:
     # ---- text --------------------------------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return plain(str(self))
 
     def __str__(self) -> str:
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)

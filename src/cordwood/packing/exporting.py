@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.exportnames import FileNames
+from cordwood.spelling import did_you_mean
 from cordwood.store import Dataset
 from cordwood.store.opening import open as open_store
 from cordwood.store.options import checked_threads
 from cordwood.tensors import load, save
+from cordwood.tensors.notebook import plain
 
 FORMATS: Final = ("pt", "cord")
 Progress = Callable[[int, int], None]  # samples that are done, and all
@@ -43,6 +45,9 @@ class Exported:
     def __str__(self) -> str:
         files = f"{self.files:,} {'file' if self.files == 1 else 'files'}"
         return "\n".join([f"{self.out}: {files}, {self.bytes:,} bytes, in {self.seconds:.1f} s", *self.notes])
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -76,7 +81,7 @@ def export(
     `cw.open`. A folder that holds something is refused, unless `overwrite`. Every file appears whole or not at all.
     """
     if to not in FORMATS:
-        raise UsageError(f"to is {to!r}, but can be {', '.join(map(repr, FORMATS))}")
+        raise UsageError(f"to is {to!r}, but can be {', '.join(map(repr, FORMATS))}{did_you_mean(to, FORMATS)}")
     began = time.monotonic()
     threads = checked_threads(threads)
     dataset = open_store(store, types=types, threads=threads)

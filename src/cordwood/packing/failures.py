@@ -14,6 +14,7 @@ from typing import Final
 from cordwood.errors import PackError, StorageError, UsageError
 from cordwood.packing.work import Failure
 from cordwood.sources import Input
+from cordwood.spelling import did_you_mean
 from cordwood.store.regular import read_all
 
 WAYS: Final = ("fail", "skip", "retry")
@@ -25,7 +26,9 @@ class Failures:
 
     def __init__(self, on_error: str, most: int, log: Path) -> None:
         if on_error not in WAYS:
-            raise UsageError(f"on_error is {on_error!r}, but can be {', '.join(map(repr, WAYS))}")
+            raise UsageError(
+                f"on_error is {on_error!r}, but can be {', '.join(map(repr, WAYS))}{did_you_mean(on_error, WAYS)}"
+            )
         if type(most) is not int or most < 0:
             raise UsageError(f"most_errors is {most!r}, but is how many inputs in a row may fail")
         self.log = log

@@ -32,6 +32,7 @@ from cordwood.store.schema import Schema, described
 from cordwood.store.shardfile import read_ends, shard_name
 from cordwood.store.shardindex import Records
 from cordwood.store.survey import check_is_store
+from cordwood.tensors.notebook import plain
 
 Progress = Callable[[int, int], None]  # shards that are done, and all
 _SHOWN = 5
@@ -63,6 +64,9 @@ class Merged:
         how = "linked, not copied" if not self.copied else f"{self.linked:,} linked, {self.copied:,} copied"
         what = f"{self.samples:,} samples of {len(self.stores)} stores in {shards}"
         return "\n".join([f"{self.path}: {what} ({how}), {self.bytes:,} bytes", *self.notes])
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

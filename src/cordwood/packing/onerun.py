@@ -4,6 +4,7 @@ run = OneRun(source, dest, transform, settings, failures)
 packed = run.run(report)
 """
 
+import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ from cordwood.sources import Source
 from cordwood.store import shardindex
 from cordwood.store.folder import OpenFolder, open_folder
 from cordwood.store.options import Options
+
+log = logging.getLogger("cordwood.pack")
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ class OneRun:
         # What a part has looked at of the whole is not packed by that.
         looks = output.settled is None and settings.part is not None and not resumed.inputs
         first = self._start if looks else output.next_input
+        log.info("packing into %s from input %d on, with %d worker processes", self._dest, first, settings.workers)
         try:
             jobs.write(self._dest, now)
             self._failures.forget_from(first)

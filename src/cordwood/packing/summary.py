@@ -1,6 +1,5 @@
 """What a packing run has done, for people and programs: ``print(cw.pack(...))``."""
 
-import html
 import io
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -10,8 +9,10 @@ from typing import Any
 import torch
 
 from cordwood.packing.pace import clock_text, figure
+from cordwood.store import lock
 from cordwood.store.opening import open as open_store
 from cordwood.store.prepared import Preparer
+from cordwood.tensors.notebook import bars, plain, together
 from cordwood.tensors.sizes import counted, human, printable
 from cordwood.tensors.texttable import fit, table_line
 
@@ -68,7 +69,14 @@ class Packed:
         return {**found, "notes": list(self.notes), "ratio": self.ratio, "samples_per_second": self.samples_per_second}
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        sizes = (
+            ("bytes in", self.bytes_in),
+            ("torch.save", self.torch_save_bytes or 0),
+            ("values", self.raw_bytes),
+            ("store", self.stored_bytes),
+        )
+        drawn = bars([(name, nbytes, human(nbytes)) for name, nbytes in sizes if nbytes])
+        return together([plain(str(self)), drawn])
 
     def __str__(self) -> str:
         rows = [row for row in self._rows() if row[1]]
@@ -126,5 +134,6 @@ def saved_bytes(sample: Any) -> int:
 
 
 def store_bytes(store: Path) -> int:
-    """Bytes of all files in a store's folder."""
-    return sum(path.stat().st_size for path in store.rglob("*") if path.is_file() and not path.is_symlink())
+    """Bytes of all files in a store's folder; but not what a lock says, which is empty when it is let go."""
+    files = (path for path in store.rglob("*") if path.is_file() and not path.is_symlink() and path.name != lock.NAME)
+    return sum(path.stat().st_size for path in files)

@@ -22,6 +22,7 @@ from cordwood.sources.datasets import DatasetSource, IterableSource, SamplesInMe
 from cordwood.sources.importing import is_name, made, needed_arguments
 from cordwood.sources.kinds import Kinds
 from cordwood.sources.source import Source, SourceOptions
+from cordwood.spelling import did_you_mean_path
 
 
 def find(source: Any, kind: str | None = None, options: SourceOptions | None = None) -> Source:
@@ -51,7 +52,7 @@ def _named(text: str, kind: str | None, options: SourceOptions) -> Source:
         raise UsageError(f"kind {kind!r} is for Python objects, and {text!r:.200} is a path: leave the kind out")
     raise UsageError(
         f"there is no {text!r:.200}: a source is the path of a folder or file, or the module:name of a dataset or of a "
-        "function that makes one"
+        f"function that makes one{did_you_mean_path(text)}"
     )
 
 

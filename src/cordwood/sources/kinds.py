@@ -17,6 +17,7 @@ from cordwood.sources.manifests import Manifest
 from cordwood.sources.onefile import SampleFile
 from cordwood.sources.source import Source, SourceOptions
 from cordwood.sources.tensorfiles import TensorFolder
+from cordwood.spelling import did_you_mean
 
 GROUP: Final = "cordwood.sources"
 BUILT_IN: Final[tuple[type[Source], ...]] = (
@@ -51,7 +52,10 @@ class Kinds:
         if kind in self._own:
             return self._own[kind]
         if kind not in self._plugins:
-            raise UsageError(f"there is no kind of source {kind!r:.100}; known are {', '.join(self.names)}")
+            raise UsageError(
+                f"there is no kind of source {kind!r:.100}; known are {', '.join(self.names)}"
+                f"{did_you_mean(kind, self.names)}"
+            )
         return self._load(kind)
 
     def open(self, path: Path, kind: str | None, options: SourceOptions) -> Source:

@@ -212,7 +212,9 @@ class Dataset(TorchDataset[Any]):
         return inspect_reader(self._reader)
 
     def _repr_html_(self) -> str:
-        return self.inspect()._repr_html_()
+        from cordwood.store.inspection_html import format_dataset_html
+
+        return format_dataset_html(self)
 
     def __repr__(self) -> str:
         from cordwood.store.inspection_text import format_dataset

@@ -7,6 +7,7 @@ from typing import Final
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 
 STORE_AS: Final = ("float16", "bfloat16", "float32")
 
@@ -50,7 +51,9 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.goal is not None and self.goal not in GOALS:
-            raise UsageError(f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}")
+            raise UsageError(
+                f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}{did_you_mean(self.goal, GOALS)}"
+            )
         if self.store_as is not None and self.store_as not in STORE_AS:
             raise UsageError(
                 f"store_as={self.store_as!r} is not possible: precision is given up by rounding floats to one of "

@@ -19,6 +19,7 @@ import torch
 
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.store.accepted import INT64, array_dtype, named_tuple, refusal, tensor_dtype, where
 from cordwood.store.anything import check_key
 from cordwood.store.field import Field
@@ -176,7 +177,8 @@ def _check_fields(schema: Schema, fields: Mapping[str, Field]) -> None:
         if name not in schema.names:
             below = [leaf for leaf in schema.names if leaf.startswith(f"{name}.")]
             found = f"it is made of {shown_names(below)}" if below else f"samples have {shown_names(schema.names)}"
-            raise UsageError(f"fields names {name!r}, which is no field of the samples: {found}")
+            meant = did_you_mean(name, schema.names)
+            raise UsageError(f"fields names {name!r}, which is no field of the samples: {found}{meant}")
         node = schema.leaf(name).node
         if field.keep_encoded and node.kind != "bytes":
             raise UsageError(

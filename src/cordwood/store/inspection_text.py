@@ -43,9 +43,7 @@ def format_store(inspection: StoreInspection, most_rows: int | None, width: int)
 
 def format_dataset(dataset: "Dataset") -> str:
     """A dataset in some lines: what samples it has, and what they are made of; no shard is read for it."""
-    whole = len(dataset.reader)
-    chosen = f"{len(dataset):,} of {counted(whole, 'sample')}" if len(dataset) != whole else counted(whole, "sample")
-    lines = [f"Dataset: {chosen} of {printable(' + '.join(map(str, dataset.reader.paths)))}"]
+    lines = [f"Dataset: {printable(chosen(dataset))}"]
     kinds = {leaf.name: described(leaf) for leaf in dataset.schema.leaves}
     names = dataset.names[:_MOST_NAMES]
     width = min(max((len(printable(name)) for name in names), default=0), 40)
@@ -55,6 +53,13 @@ def format_dataset(dataset: "Dataset") -> str:
     if len(dataset.names) > len(names):
         lines.append(f"  ... {len(dataset.names) - len(names)} more fields")
     return "\n".join(lines)
+
+
+def chosen(dataset: "Dataset") -> str:
+    """How many samples of which stores a dataset has."""
+    whole = len(dataset.reader)
+    some = "" if len(dataset) == whole else f"{len(dataset):,} of "
+    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, dataset.reader.paths))}"
 
 
 def headline(inspection: StoreInspection) -> str:

@@ -1,5 +1,6 @@
 """Opening stores, and putting several together."""
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,12 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean_path
 from cordwood.store.beside import set_aside
 from cordwood.store.choice import positions
 from cordwood.store.dataset import Dataset
 from cordwood.store.manifest import NAME
 from cordwood.store.options import checked_threads
 from cordwood.store.reader import Reader
+
+log = logging.getLogger("cordwood.store")
 
 
 def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: int | None = None) -> Dataset:
@@ -33,7 +37,9 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"open takes the path of a store, not a {type(path).__name__}")
     _check_there(Path(path))
-    return Dataset(Reader([path], threads=threads), types=tuple(types))
+    reader = Reader([path], threads=threads)
+    log.debug("%s is open: %d samples", path, len(reader))
+    return Dataset(reader, types=tuple(types))
 
 
 def _check_there(path: Path) -> None:
@@ -45,7 +51,8 @@ def _check_there(path: Path) -> None:
             "again"
         )
     if not path.exists():
-        raise UsageError(f"{path} does not exist: make a store with cw.pack or cw.Writer({str(path)!r})")
+        advice = did_you_mean_path(path) or f": make a store with cw.pack or cw.Writer({str(path)!r})"
+        raise UsageError(f"{path} does not exist{advice}")
     if path.is_file():
         raise UsageError(f"{path} is a file, but a store is a folder: tensor files are opened with cw.load or cw.peek")
     if any(path.glob("shard-*.cws")):

@@ -7,6 +7,7 @@ from pathlib import Path
 from cordwood.codecs.machine import default_threads
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.store.field import Field
 from cordwood.store.manifest import Manifest
 from cordwood.store.schema import Schema
@@ -27,7 +28,7 @@ class Options:
 def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
     """What the caller asked for, if it can be meant."""
     if goal is not None and goal not in GOALS:
-        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}")
+        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}{did_you_mean(goal, GOALS)}")
     if shard_bytes is not None and (type(shard_bytes) is not int or not 1 <= shard_bytes < 1 << 48):
         raise UsageError(f"shard_bytes is {shard_bytes!r}, but is a number of bytes; 64 << 20 is usual")
     if fields is not None and not isinstance(fields, Mapping):

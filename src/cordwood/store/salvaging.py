@@ -26,6 +26,7 @@ from cordwood.store.shardfile import ShardEnds, read_ends, shard_name
 from cordwood.store.shardwrite import OpenShard
 from cordwood.store.survey import Survey, take_survey
 from cordwood.store.verifying import Progress, Verification, look_through, runs_text
+from cordwood.tensors.notebook import plain
 from cordwood.tensors.replace import replacing
 
 
@@ -53,6 +54,9 @@ class Salvaged:
         what = f"{count:,} {'is' if count == 1 else 'are'} lost: {runs_text(lost)}" if lost else "none is lost"
         lines = [f"{self.out}: {self.kept:,} of {self.verification.samples:,} samples; {what}", *self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

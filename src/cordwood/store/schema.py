@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.errors import FormatError, UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.store.field import can_store
 from cordwood.store.node import ARRAYS, CONTAINERS, FRAME_LEAVES, PYTHON_NUMBERS, Node, node_from_json, node_to_json
 from cordwood.tensors.brief import brief
@@ -93,14 +94,18 @@ class Schema:
         """The leaf or container of that name; UsageError lists what there is."""
         place = self._by_name.get(name)
         if place is None:
-            raise UsageError(f"there is no field {name!r}; there are {shown_names(self._by_name)}")
+            raise UsageError(
+                f"there is no field {name!r}; there are {shown_names(self._by_name)}{did_you_mean(name, self._by_name)}"
+            )
         return place
 
     def leaf(self, name: str) -> Leaf:
         """The leaf of that name; UsageError lists the leaves."""
         place = self._by_name.get(name)
         if place is None or place.node.kind in CONTAINERS or not place.leaves:
-            raise UsageError(f"there is no field {name!r}; there are {shown_names(self.names)}")
+            raise UsageError(
+                f"there is no field {name!r}; there are {shown_names(self.names)}{did_you_mean(name, self.names)}"
+            )
         return self.leaves[place.leaves.start]
 
     def children(self, place: Place) -> list[int]:

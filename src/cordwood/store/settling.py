@@ -4,6 +4,7 @@ Nothing here depends on anything but the samples and what the caller asked for, 
 again comes to the same files.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from cordwood.store.options import Options
 from cordwood.store.prepared import Prepared
 from cordwood.store.schema import Schema
 from cordwood.tensors.brief import brief
+
+log = logging.getLogger("cordwood.store")
 
 
 def settle(store: Path, options: Options, schema: Schema, samples: Sequence[Prepared]) -> tuple[Manifest, list[Plan]]:
@@ -38,6 +41,7 @@ def settle(store: Path, options: Options, schema: Schema, samples: Sequence[Prep
                 name = planfiles.write(store, plans[-1])
             else:
                 plans.append(fallback(DTYPES[leaf.stored], wanted))
+            log.info("%s: field %s is kept by %s, for the goal %s", store, brief(leaf.name), plans[-1], wanted)
         classes = None if field.classes is None else tuple(field.classes)
         entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
     manifest = Manifest(schema, tuple(entries), goal, options.shard_bytes or manifests.DEFAULT_SHARD_BYTES)

@@ -9,6 +9,7 @@ unless it was given a name: then another process can go on with it, if it is tol
 """
 
 import json
+import logging
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +27,8 @@ from cordwood.store.shardfile import HEADER_SIZE, ShardEnds, check_ends, pack_he
 from cordwood.store.spooledrows import SpooledRows
 from cordwood.store.statistics import ShardStatistics
 from cordwood.tensors.replace import GatheringFile, replacing, staying
+
+log = logging.getLogger("cordwood.store")
 
 MOST_SAMPLES = 1 << 20  # of a shard
 _LARGE = 1 << 18  # bytes of a frame that is worth a system call
@@ -150,6 +153,7 @@ class OpenShard:
             self.drop(error)
             raise
         self._open.close()
+        log.info("%s is written: %d samples, %d bytes", self.path, self.count, ends.file_size)
         return ends
 
     def drop(self, reason: BaseException | None = None) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from cordwood.codecs.plan import Plan
 from cordwood.errors import CordwoodError, FormatError, UsageError
 from cordwood.native import _native
+from cordwood.spelling import did_you_mean_path
 from cordwood.store import manifest as manifests
 from cordwood.store import planfiles, shardindex
 from cordwood.store.damage import Damage, Damages
@@ -68,7 +69,7 @@ def take_survey(path: str | os.PathLike[str]) -> Survey:
 def check_is_store(path: Path) -> None:
     """Refuse what has neither a manifest nor a shard."""
     if not path.exists():
-        raise UsageError(f"{path}: no such folder")
+        raise UsageError(f"{path}: no such folder{did_you_mean_path(path)}")
     if not path.is_dir():
         raise UsageError(f"{path} is a file, but a store is a folder; `cordwood inspect` checks tensor files")
     if not is_store(path) and next(path.glob(_SHARDS), None) is None:

@@ -11,6 +11,7 @@ from cordwood.store.options import checked_threads
 from cordwood.store.reader import Reader
 from cordwood.store.shardcheck import ShardChecker, ShardFindings
 from cordwood.store.survey import Survey, take_survey
+from cordwood.tensors.notebook import plain
 from cordwood.tensors.sizes import counted, human, printable
 from cordwood.tensors.texttable import section
 
@@ -53,6 +54,9 @@ class Verification:
 
     def __str__(self) -> str:
         return self.text()
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
     def text(self, *, most: int | None = 20, width: int = 100) -> str:
         """What `print` shows; `most=None` lists all damage, however long that gets."""

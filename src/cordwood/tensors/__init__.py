@@ -1,11 +1,43 @@
-"""Tensor files: save, load, peek into, inspect and trim them."""
+"""Tensor files: save, load, peek into, inspect and trim them.
 
-from cordwood.tensors import pickle_module
-from cordwood.tensors.inspecting import inspect
-from cordwood.tensors.inspection import Inspection
-from cordwood.tensors.loading import load
-from cordwood.tensors.peeking import Peek, peek
-from cordwood.tensors.saving import save
-from cordwood.tensors.trimming import Trimmed, trim
+Names load when they are first used (PEP 562): what only formats sizes and tables for people needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cordwood.tensors import pickle_module as pickle_module
+    from cordwood.tensors.inspecting import inspect as inspect
+    from cordwood.tensors.inspection import Inspection as Inspection
+    from cordwood.tensors.loading import load as load
+    from cordwood.tensors.peeking import Peek as Peek
+    from cordwood.tensors.peeking import peek as peek
+    from cordwood.tensors.saving import save as save
+    from cordwood.tensors.trimming import Trimmed as Trimmed
+    from cordwood.tensors.trimming import trim as trim
+
+# Public name -> the module it is in; a module's own name stands for the module itself.
+_HOME = {
+    "Inspection": "inspection",
+    "Peek": "peeking",
+    "Trimmed": "trimming",
+    "inspect": "inspecting",
+    "load": "loading",
+    "peek": "peeking",
+    "pickle_module": "pickle_module",
+    "save": "saving",
+    "trim": "trimming",
+}
 
 __all__ = ["Inspection", "Peek", "Trimmed", "inspect", "load", "peek", "pickle_module", "save", "trim"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{home}")
+    value = module if name == home else getattr(module, name)
+    globals()[name] = value  # the next access does not come here
+    return value

@@ -7,7 +7,7 @@ from cordwood.tensors.sizes import human, printable, shortened
 from cordwood.tensors.texttable import fit, rule, section, table_line
 
 HEADINGS = ("name", "shape", "dtype", "stored", "reachable", "wasted", "note")
-_RIGHT = frozenset((3, 4, 5))
+RIGHT = frozenset((3, 4, 5))
 # Which column is narrowed first, and how far; then the next.
 _GIVE_WAY = ((6, 32), (0, 36), (1, 22), (6, 24), (0, 26), (1, 16), (6, 12), (0, 18), (1, 12), (6, 8), (0, 12))
 _GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12))
@@ -121,8 +121,8 @@ def _table(inspection: Inspection, most_rows: int | None, width: int) -> Iterato
     widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
     # A note that does not fit names fewer partners, rather than half of one.
     short = [cells_of(row, first_in, widths[-1]) for row in (*head, *tail)]
-    lines = [table_line(pair[len(pair[0][-1]) > widths[-1]], widths, _RIGHT) for pair in zip(cells, short, strict=True)]
-    yield table_line(HEADINGS, widths, _RIGHT)
+    lines = [table_line(pair[len(pair[0][-1]) > widths[-1]], widths, RIGHT) for pair in zip(cells, short, strict=True)]
+    yield table_line(HEADINGS, widths, RIGHT)
     yield rule(widths)
     yield from lines[: len(head)]
     if hidden:

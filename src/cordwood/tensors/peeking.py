@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Protocol, Self
 
 import torch
@@ -14,8 +15,10 @@ from cordwood.tensors.allowed import Allowed
 from cordwood.tensors.cutshort import CutSafetensorsFile, open_what_is_left
 from cordwood.tensors.facts import TensorInfo, tensor_info
 from cordwood.tensors.files import PickledFile
+from cordwood.tensors.notebook import MOST_ROWS, sentence, table, title, together
 from cordwood.tensors.safetensors import Row, SafetensorsFile
 from cordwood.tensors.select import Selection
+from cordwood.tensors.sizes import counted
 from cordwood.tensors.source import open_source
 from cordwood.tensors.storages import Storages, default_mmap, is_meta, map_whole, restorer
 
@@ -118,11 +121,25 @@ class Peek:
     def __repr__(self) -> str:
         return f"<Peek into {self._source.name!r}, {len(self)} tensors>"
 
+    def _repr_html_(self) -> str:
+        shown = (self._reader.info(name) for name in islice(self._names, MOST_ROWS))
+        cells = [(info.name, _shape(info), str(info.dtype or "?").removeprefix("torch."), "") for info in shown]
+        parts = [title(self._source.name, counted(len(self), "tensor")), table(("name", "shape", "dtype", ""), cells)]
+        if len(self) > MOST_ROWS:
+            parts.append(sentence(f"... {len(self) - MOST_ROWS} more (all: names())"))
+        return together(parts)
+
     def _check(self, name: str) -> None:
         if name not in self._names:
             near = difflib.get_close_matches(str(name), self._names, 3)
             hint = f"near are {', '.join(near)}" if near else f"names() lists the {len(self._names)} there are"
             raise UsageError(f"{self._source.name}: no tensor is named {str(name)[:100]!r}; {hint}")
+
+
+def _shape(info: TensorInfo) -> str:
+    if info.shape is None:
+        return "?"
+    return "[" + ", ".join("?" if count is None else str(count) for count in info.shape) + "]"
 
 
 class _Pickled(Selection):

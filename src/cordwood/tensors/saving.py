@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.tensors.background import Saving, run_in_turn, wait_for_turn
 from cordwood.tensors.collect import collect
 from cordwood.tensors.cordwrite import write_cord
@@ -94,9 +95,14 @@ class Target:
 
     def _check(self, compress: bool | None) -> None:
         if self.format not in FORMATS:
-            raise UsageError(f"format={self.format!r} is not known; known are {', '.join(FORMATS)}")
+            raise UsageError(
+                f"format={self.format!r} is not known; known are {', '.join(FORMATS)}"
+                f"{did_you_mean(self.format, FORMATS)}"
+            )
         if self.goal not in GOALS:
-            raise UsageError(f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}")
+            raise UsageError(
+                f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}{did_you_mean(self.goal, GOALS)}"
+            )
         if self.format != "cord" and self.goal != "balanced":
             raise UsageError(
                 f"goal={self.goal!r} is for .cord files, and this is a {self.format} file: use compress=True"

@@ -34,3 +34,11 @@ def shortened(text: str, width: int) -> str:
 def counted(number: int, word: str) -> str:
     """A number of things: ``1 shard``, ``2,000 shards``."""
     return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+def change(before: int, after: int) -> str:
+    """What became of a size: ``"800.6 MB -> 6.3 MB (99.2% smaller)"``."""
+    if after == before:
+        return f"{human(before)}, as before"
+    word = "smaller" if after < before else "larger"
+    return f"{human(before)} -> {human(after)} ({100 * abs(before - after) / max(before, 1):.1f}% {word})"

@@ -14,12 +14,14 @@ from cordwood.tensors.collect import TRIPWIRE
 from cordwood.tensors.cordread import CordFile
 from cordwood.tensors.files import open_file
 from cordwood.tensors.legacyread import LegacyFile
+from cordwood.tensors.notebook import bars, plain, together
 from cordwood.tensors.parcel import PackedStorage, Parcel
 from cordwood.tensors.ptread import PtFile
 from cordwood.tensors.ptwrite import write_pt
 from cordwood.tensors.rewrite import Rewritten, SeenStorage
 from cordwood.tensors.safetensors import SafetensorsFile
 from cordwood.tensors.saving import Target
+from cordwood.tensors.sizes import change, human, printable
 from cordwood.tensors.source import Source, open_source
 from cordwood.tensors.verify import verify
 from cordwood.tensors.zipread import STORED
@@ -48,6 +50,15 @@ class Trimmed:
     def saved(self) -> int:
         """Bytes that the file is smaller."""
         return self.before - self.after
+
+    def __str__(self) -> str:
+        names = self.source if self.target in (None, self.source) else f"{self.source} -> {self.target}"
+        lines = [f"{names}: {change(self.before, self.after)}", *self.notes]
+        return "\n".join(map(printable, [*lines, *(f"damaged: {what}" for what in self.damaged)]))
+
+    def _repr_html_(self) -> str:
+        sizes = [("before", self.before, human(self.before)), ("after", self.after, human(self.after))]
+        return together([plain(str(self)), bars(sizes)])
 
 
 def trim(

@@ -1,0 +1,58 @@
+"""The library's log, on the command's stderr: warnings by default, more with ``CORDWOOD_LOG=info`` or ``debug``.
+
+    with shown_log():
+        ...         # what goes to the logger "cordwood" is printed
+
+The library itself configures nothing: a program that imports it decides what is shown.
+"""
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
+
+VARIABLE = "CORDWOOD_LOG"
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+@contextmanager
+def shown_log() -> Iterator[None]:
+    """Print what the library logs, as long as the command runs."""
+    level = _level()
+    logger = logging.getLogger("cordwood")
+    before = logger.level
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    # A script that the command runs may configure logging: it then shows what is logged itself.
+    handler.addFilter(lambda record: not logging.getLogger().handlers)
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+def _level() -> int:
+    word = os.environ.get(VARIABLE, "").strip().lower() or "warning"
+    if word not in _LEVELS:
+        raise UsageError(f"{VARIABLE} is {word!r}, but can be {', '.join(_LEVELS)}{did_you_mean(word, _LEVELS)}")
+    return _LEVELS[word]
+
+
+class _Lines(logging.Formatter):
+    """One line a message, in which a name from a file cannot steer the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from cordwood.tensors.sizes import printable
+
+        level = "" if record.levelno == logging.WARNING else f"{record.levelname.lower()}: "
+        line = f"{record.name}: {level}{printable(record.getMessage())}"
+        # On a terminal a bar may stand in the line: it is written over, and comes back below.
+        return "\r" + line.ljust(shutil.get_terminal_size().columns - 1) if sys.stderr.isatty() else line

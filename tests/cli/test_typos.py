@@ -1,0 +1,86 @@
+"""Words that the command does not know: it says what may have been meant, where they were typed."""
+
+from pathlib import Path
+
+import pytest
+
+from cordwood import cli
+
+
+def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line of what the command says of wrong words."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(words)
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("usage: cordwood")
+    return err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pakc", "photos/"], "cordwood: error: there is no verb 'pakc'; did you mean 'pack'?"),
+        (["INSPECT", "x.pt"], "cordwood: error: there is no verb 'INSPECT'; did you mean 'inspect'?"),
+        (["check", "x"], "cordwood: error: there is no verb 'check'; did you mean 'verify'?"),
+        (["compare", "a", "b"], "cordwood: error: there is no verb 'compare'; did you mean 'doctor compare'?"),
+        (["--verson"], "cordwood: error: unrecognized arguments: --verson; did you mean --version by --verson?"),
+        (
+            ["verify", "x", "--slavage", "y"],
+            "cordwood verify: error: unrecognized arguments: --slavage y; did you mean --salvage by --slavage?",
+        ),
+        (
+            ["merge", "a", "b", "--ouput=x"],
+            "cordwood merge: error: the following arguments are required: -o/--out; did you mean --out by --ouput?",
+        ),
+        (
+            ["export", "a", "b", "--to", "crod"],
+            "cordwood export: error: argument --to: invalid choice: 'crod' (choose from 'pt', 'cord'); "
+            "did you mean 'cord'?",
+        ),
+        (
+            ["doctor", "--seconds", "3", "--htlm", "x.html", "train.py"],
+            "cordwood doctor: error: unrecognized arguments: --htlm; did you mean --html by --htlm?",
+        ),
+    ],
+)
+def test_what_may_have_been_meant(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert complaint(words, capsys) == said
+
+
+def test_a_verb_that_is_like_none_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert complaint(["burn"], capsys).endswith(f"there is no verb 'burn': there are {', '.join(cli.VERBS)}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trim", "x.pt", "--", "--in-plcae"],  # behind "--" nothing is an option
+        ["verify", "x", "--qqqqqqq"],
+        ["inspect", "--jso", "--jsn"],  # one is short for --json, and only the other one is wrong
+    ],
+)
+def test_no_hint_for_what_is_like_nothing_or_is_no_option(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    if words[0] == "trim":
+        assert cli.main(words) == 2
+        assert "did you mean --" not in capsys.readouterr().err
+    else:
+        assert "by --jso?" not in (said := complaint(words, capsys))
+        assert ("did you mean" in said) == ("--jsn" in words)
+
+
+def test_options_of_a_script_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "no-such-script.py", "--stpes", "3"]) == 2
+    assert "--steps" not in capsys.readouterr().err
+
+
+def test_a_missing_file_is_compared_with_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("checkpoint.pt").write_bytes(b"PK")
+    assert cli.main(["inspect", "chekpoint.pt"]) == 2
+    assert capsys.readouterr().err == (
+        "cordwood: chekpoint.pt: no such file or folder; did you mean 'checkpoint.pt'?\n"
+    )
