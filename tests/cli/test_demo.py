@@ -1,83 +1,207 @@
-"""``cordwood demo`` on one batch: the files, the tables, and what it refuses."""
+"""``cordwood demo``, once from end to end on one batch of images, and what it refuses."""
 
 import importlib.util
+import io
 import re
 import shlex
+import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from cordwood import cli
+from cordwood import cli, demo
+from cordwood.demo import Report, doctored, format_page, format_report
+from cordwood.demo.run import MARKER, claim_folder
+from cordwood.doctor.report import Report as DoctorsReport
+from cordwood.packing import pack
+from tests.demo.finding import finding_in
 
-ROW = re.compile(r"^(?P<title>.+?) +(?P<bytes>[\d,]+) +(?P<share>[\d.]+)% +(?P<ms>[\d.]+) ms +(?P<exact>yes|no)$")
-VIEWS = re.compile(
-    r"^(?P<title>.+?) +(?P<one>[\d,]+) +(?P<two>[\d,]+) +(?P<exact>yes|no) +(?P<shared>yes|no)$", re.MULTILINE
-)
-BATCHES = re.compile(r"^(?P<title>.+?) +(?:-|[\d.]+ ms) +[\d.]+ ms +[\d,]+ +(?P<exact>yes|no)$", re.MULTILINE)
-TRAINING = re.compile(r"^(?P<title>.+?) +[\d,]+ +[\d.]+% +[\d.]+ ms +(?P<loss>[\d.]+) +(?P<same>yes|no)$", re.MULTILINE)
-DOCTORED = re.compile(
-    r"^  predicted [\d.,]+ ms/step, got -?[\d.,]+.*\n\n.*\n  same batches before and after, bit for bit: yes$",
-    re.MULTILINE,
-)
-LOSSY = {"JPEG, quality 92"}
+IMAGES = 16
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("demo") / "made"
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
+    """What the command's demos have found; few images need no workers to be packed, and nobody looks at the times."""
+    found: list[Report] = []
+    really = demo.run_demo
+
+    def run_demo(*words: object, **options: object) -> Report:
+        found.append(really(*words, **options))  # type: ignore[arg-type]
+        return found[-1]
+
+    monkeypatch.setattr(demo, "run_demo", run_demo)
+    monkeypatch.setattr("cordwood.demo.packed.pack", lambda *words, **options: pack(*words, **options | {"workers": 0}))
+    monkeypatch.setattr("cordwood.demo.packed.TURNS", 2)
+    monkeypatch.setattr("cordwood.demo.kept.TIMED_SAMPLES", 3)
+    return found
 
 
-def rows_of(text: str) -> dict[str, re.Match[str]]:
-    return {found["title"]: found for line in text.splitlines() if (found := ROW.match(line))}
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """The finding that the doctor has in any case: what trials find is a matter of time, on a busy machine."""
+    found: list[dict[str, object]] = []
+    really = doctored.examine
+
+    def examine(where: Path, name: str, seconds: float) -> tuple[str, DoctorsReport]:
+        command, report = really(where, name, 0)  # no trials
+        if name == "before":
+            monkeypatch.chdir(where)
+            found.append(finding_in(where))
+            report.findings.insert(0, found[0])
+            report.save(where / "before.json")
+        return command, report
+
+    monkeypatch.setattr(doctored, "examine", examine)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # of the commands: others are being tested at the same time
+    return found
 
 
-@pytest.mark.parametrize("time", ["first", "second"])
-def test_the_table_and_the_files(
-    time: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_demo_from_end_to_end(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    reports: list[Report],
+    told: list[dict[str, object]],
 ) -> None:
-    # The second time there is no trial, so no advice.
-    monkeypatch.setattr("cordwood.demo.doctored.SECONDS", 3.0 if time == "first" else 0.0)
-    assert cli.main(["demo", "--folder", str(folder), "--images", "20"]) == 0
+    folder = tmp_path / "made"
+    assert cli.main(["demo", "--folder", str(folder), "--images", str(IMAGES)]) == 0
     out, err = capsys.readouterr()
-    rows = rows_of(out)
-    assert len(rows) == 15
-    assert {title for title, row in rows.items() if row["exact"] == "no"} == LOSSY
-    sizes = {title: int(row["bytes"].replace(",", "")) for title, row in rows.items()}
-    # A slice of a batch of 16 carries the whole batch.
-    assert sizes["torch.save(batch[i])"] > 15 * sizes["torch.save(batch[i].clone())"]
-    assert sizes['cw.save(batch[i], "x.pt")'] < 1.01 * sizes["torch.save(batch[i].clone())"]
-    assert sizes['cw.save(batch[i], "x.cord")'] < sizes["the clones, zipped"]
-    # Of 20 images alone, what a store has besides its samples still shows.
-    assert sizes["cw.pack, a store (balanced)"] < 1.2 * sizes["cordwood, balanced"]
-    assert sizes["cordwood, small"] <= sizes["cordwood, balanced"] <= sizes["cordwood, raw"]
-    views = {found["title"]: found for found in VIEWS.finditer(out)}
-    assert [title for title, row in views.items() if row["shared"] == "no"] == [
-        "torch.save([v.clone() for v in views])"
-    ]
-    assert len(views) == 5
-    batches = {found["title"]: found for found in BATCHES.finditer(out)}
-    assert len(batches) == 6
-    assert {row["exact"] for row in batches.values()} == {"yes"}
-    training = {found["title"]: found for found in TRAINING.finditer(out)}
-    assert len(training) == 3
-    assert {row["same"] for row in training.values()} == {"yes"}
-    assert len({row["loss"] for row in training.values()}) == 1
-    silent = "no advice, so there was nothing to follow" in out
-    assert bool(DOCTORED.search(out)) is not silent  # what the doctor says is a matter of time, on a busy machine, too
-    if time == "second":
-        assert silent
-        assert "cacheable-preprocessing abstained: there is no time for a trial" in out
+    (report,) = reports
+    assert out == format_report(report) + "\n\n"
     assert "reading back" in err
-    for named in re.findall(r"^  (/.+)$", out, re.MULTILINE):
-        assert any(Path(named).iterdir())
-    assert len(list((folder / "views").iterdir())) == 10
-    assert len(list((folder / "images").rglob("*.jpg"))) == 20
-    assert len(list((folder / "cordwood-small").glob("*.frame"))) == 20
-    for advice in re.findall(r"^  cordwood (.+)$", out, re.MULTILINE):
-        assert cli.main(shlex.split(advice)) == 0
-        told = capsys.readouterr().out
-        assert "it was complete already" in told if advice.startswith("pack ") else "20 samples" in told
+    assert (folder / "index.html").read_text(encoding="utf-8") == format_page(report)
+    assert (report.images.images, report.packing.packed.samples) == (IMAGES, IMAGES)
+    check_sizes(report)
+    check_training(report)
+    check_what_is_named(report, out, capsys)
+    check_the_loop(report, told[0], folder / "doctor")
+
+
+def check_sizes(report: Report) -> None:
+    rows = {row.title: row for row in report.compared.rows}
+    assert [title for title, row in rows.items() if not row.exact] == ["JPEG, quality 92"]
+    assert all(row.read_seconds > 0 for row in rows.values())
+    shares = {title: report.compared.share(row) for title, row in rows.items()}
+    assert shares["torch.save(batch[i])"] > IMAGES - 1  # a slice carries its whole batch
+    assert shares["torch.save(batch[i].clone())"] == 1
+    assert shares['cw.save(batch[i], "x.cord")'] < shares["PNG, level 3"] < shares["the clones, zipped"] < 0.5
+    assert shares["cordwood, small"] <= shares["cordwood, balanced"] <= shares["cordwood, fast"]
+    # Of so few images, what a store has besides its samples still shows.
+    assert shares["cw.pack, a store (balanced)"] < 1.3 * shares["cordwood, balanced"]
+    assert sum(row.ours for row in rows.values()) == 5
+    assert [batch.exact for batch in report.compared.batches] == [True] * 6
+    assert [batch.ours for batch in report.compared.batches] == [False] * 3 + [True] * 3
+    assert [row.title for row in report.views.rows if not row.shared] == ["torch.save([v.clone() for v in views])"]
+
+
+def check_training(report: Report) -> None:
+    rows = report.training.rows
+    assert [row.same for row in rows] == [True] * 3
+    assert len({tuple(step.loss for step in row.steps) for row in rows}) == 1
+    assert [row.ours for row in rows] == [False, False, True]
+
+
+def check_the_loop(report: Report, finding: dict[str, object], folder: Path) -> None:
+    """The advice is followed to the letter: what was run and written is what was printed."""
+    result = report.doctored
+    assert result.closed
+    command, _, where, *lines = str(finding["fix"]).splitlines()
+    assert result.packing == command == "cordwood pack train:Photographs train.cordwood"
+    assert where == f"# {result.where}:" == f"# in train.py, in place of line {finding['line']}:"
+    assert list(result.lines) == lines
+    assert result.finding.startswith(f"{doctored.RULE} at train.py:{finding['line']} saves 10.0 ± 0.5 ms/step")
+    before, after = ((folder / name).read_text().splitlines() for name in (doctored.UNCHANGED, doctored.NAME))
+    place = before.index(f"    {finding['source']}")
+    assert after == [*before[:place], *[f"    {line}" for line in lines], *before[place + 1 :]]
+    assert list(result.removed) == [finding["source"]]
+    # Both ran to their ends, and were compared. A step is over when the next batch is asked for: the last one's is not.
+    documents = [DoctorsReport.load(folder / name).document for name in ("before.json", "after.json")]
+    assert [document["steps"]["count"] for document in documents] == [59, 59]
+    assert result.before_phases["wait"] == documents[0]["phases"]["wait"]["mean_ms"]
+    assert result.after_phases["wait"] == documents[1]["phases"]["wait"]["mean_ms"]
+    assert re.match(r"predicted [\d.,]+ ms/step, got ", result.compared[1])
+    # The first line ends with it if there is a difference beyond the noise.
+    assert result.times_as_fast is not None
+    fast = re.search(r"([\d.,]+) times as fast", result.compared[0])
+    assert fast is None or float(fast[1].replace(",", "")) == pytest.approx(result.times_as_fast, rel=0.01)
+    # The batches are the same, and that is looked at.
+    assert result.same
+    images = sorted((report.folder / "images").glob("*/*.jpg"))
+    Image.new("RGB", (300, 260), "teal").save(images[11])
+    assert not doctored.same_batches(folder / doctored.UNCHANGED, folder / "train.cordwood")
+    images[-1].unlink()
+    assert not doctored.same_batches(folder / doctored.UNCHANGED, folder / "train.cordwood")
+
+
+def check_what_is_named(report: Report, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that are there, and commands that work."""
+    assert [made.path.relative_to(report.folder).as_posix() for made in report.made] == [
+        "index.html",
+        "images",
+        "photographs.cordwood",
+        "kept",
+        "views",
+        "doctor/train.py",
+        "doctor/before.html",
+        "doctor/after.html",
+    ]
+    for made in report.made:
+        assert f"\n  {made.path}  " in out
+        assert made.path.is_file() or any(made.path.iterdir())
+    assert cli.main([*shlex.split(report.packing.command)[1:], "--workers", "0"]) == 0
+    assert "it was complete already" in capsys.readouterr().out
+    commands = re.findall(r"^  cordwood (.+)$", out, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["inspect", "verify", "inspect", "trim"]
+    for command, expected in zip(commands, ["16 samples", "16 samples", "4.0 MB wasted", "4.0 MB"], strict=True):
+        assert cli.main(shlex.split(command)) == 0
+        assert expected in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_line_of_progress_makes_room_for_an_act(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    seen: list[str] = []
+
+    def run_demo(
+        folder: Path,
+        *,
+        images: int,
+        progress: Callable[[str, int, int], None],
+        show: Callable[[str], None],
+        bar: bool,
+    ) -> None:
+        assert (folder, images, bar) == (Path("there"), 20, True)
+        progress("making", 1, 2)
+        show("1. An act")
+        seen.append(terminal.getvalue())
+        progress("more", 1, 2)
+
+    monkeypatch.setattr(demo, "run_demo", run_demo)
+    assert cli.main(["demo", "--folder", "there", "--images", "20"]) == 0
+    wiped = "\rmaking  1/2\r" + " " * 11 + "\r"
+    assert seen == [wiped]
+    assert terminal.getvalue() == wiped + "\rmore  1/2\r" + " " * 9 + "\r"
+    assert capsys.readouterr().out == "1. An act\n\n"
+
+
+def test_a_folder_of_an_earlier_demo_is_emptied(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    claim_folder(folder)
+    (folder / "images").mkdir()
+    (folder / "images" / "1.jpg").write_bytes(b"")
+    claim_folder(folder)
+    assert [path.name for path in folder.iterdir()] == [MARKER]
 
 
 def test_a_folder_that_no_demo_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

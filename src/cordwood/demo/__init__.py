@@ -1,18 +1,20 @@
-"""The main jobs on a small scale: views of a large tensor, an image folder, and every way to keep them.
+"""The main jobs on a small scale, measured on the machine in front of you, and a page that shows them.
 
     from pathlib import Path
-    from cordwood.demo import format_report, run_demo
+    from cordwood.demo import run_demo
 
-    print(format_report(run_demo(Path("cordwood-demo"))))
+    run_demo(Path("cordwood-demo"), show=print)
 
-First, small views of a large tensor are saved in every way of ``views.py``, and written through after loading. Then
-photographs become a folder of JPEG files, these become normalised float32 tensors, and every way in ``ways.py`` writes
-these tensors, reads them back, compares them bit for bit and is timed. ``packed.py`` packs the folder into a store, and
-reads batches of a random order; ``training.py`` trains a small net, fed by files and by the Loader. At last
-``doctored.py`` lets the doctor see a training script, follows its advice, and compares.
+Six acts: ``photographs.py`` makes an image folder; ``packed.py`` packs it into a store; ``ways.py`` and ``kept.py``
+keep the same tensors in every way that people know, read them back, compare bit for bit and take the time;
+``training.py`` trains a small net, fed by files and by the Loader; ``views.py`` saves views of a large tensor, and
+writes through them after loading; ``doctored.py`` lets the doctor see a training script, follows its advice, and
+compares. ``text.py`` tells each act in a terminal, ``page.py`` all of them in ``index.html``.
 """
 
-from cordwood.demo.report import BatchRow, Doctored, Report, Row, Training, TrainingRow, ViewRow, format_report
+from cordwood.demo.page import format_page
+from cordwood.demo.report import Report
 from cordwood.demo.run import run_demo
+from cordwood.demo.text import format_report
 
-__all__ = ["BatchRow", "Doctored", "Report", "Row", "Training", "TrainingRow", "ViewRow", "format_report", "run_demo"]
+__all__ = ["Report", "format_page", "format_report", "run_demo"]

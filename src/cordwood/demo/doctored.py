@@ -19,8 +19,9 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader
 
-from cordwood.demo.kept import Progress, same_bits
+from cordwood.demo.kept import Progress, one_thread, same_bits
 from cordwood.demo.report import Doctored
+from cordwood.doctor.comparison import compare
 from cordwood.doctor.report import Report
 from cordwood.doctor.wording import gain, place_of
 from cordwood.errors import DoctorError
@@ -67,7 +68,7 @@ def close_the_loop(folder: Path, progress: Progress) -> Doctored:
     found = next((finding for finding in before.findings if finding["rule"] == RULE), None)
     if found is None:
         progress(TITLE, 4, 4)
-        return Doctored(folder, first_command, before.verdict, _why_silent(before))
+        return Doctored(folder, first_command, before.verdict, phases_of(before), _why_silent(before))
 
     advice = read_advice(found["fix"])
     if advice.command:
@@ -77,14 +78,16 @@ def close_the_loop(folder: Path, progress: Progress) -> Doctored:
     progress(TITLE, 2, 4)
     second_command, after = examine(folder, "after", SECONDS)
     progress(TITLE, 3, 4)
-    compare = "cordwood doctor compare before.json after.json"
-    told = run(compare, folder, fine=_FINE).splitlines()
+    command = "cordwood doctor compare before.json after.json"
+    told = run(command, folder, fine=_FINE).splitlines()
+    comparison = compare(before, after)
     same = same_batches(unchanged, folder / advice.store)
     progress(TITLE, 4, 4)
     return Doctored(
         folder,
         first_command,
         before.verdict,
+        phases_of(before),
         f"{RULE} at {place_of(found, before.document['folder'])} {gain(found)}",
         advice.command,
         advice.where,
@@ -92,8 +95,10 @@ def close_the_loop(folder: Path, progress: Progress) -> Doctored:
         advice.lines,
         second_command,
         after.verdict,
-        compare,
+        phases_of(after),
+        command,
         [told[0], *[line for line in told if line.startswith("predicted ")]],
+        comparison.before_ms / comparison.after_ms if comparison.before_ms and comparison.after_ms else None,
         same,
     )
 
@@ -102,12 +107,15 @@ def examine(folder: Path, name: str, seconds: float) -> tuple[str, Report]:
     """Run the script under the doctor; the command, and its report, which is left there for people, too."""
     options = ["--seconds", f"{seconds:g}", "--json", f"{name}.json", "--html", f"{name}.html"]
     command = shlex.join(["cordwood", "doctor", *options, NAME])
-    run(command, folder, fine=_FINE)
+    run(command, folder, fine=_FINE, makes=folder / f"{name}.json")
     return command, Report.load(folder / f"{name}.json")
 
 
-def run(command: str, folder: Path, *, fine: Sequence[int] = (0,)) -> str:
-    """Run a ``cordwood`` command in a folder; what it writes to stdout."""
+def run(command: str, folder: Path, *, fine: Sequence[int] = (0,), makes: Path | None = None) -> str:
+    """Run a ``cordwood`` command in a folder; what it writes to stdout.
+
+    A file that it makes is looked for, since Python itself ends with one of the doctor's exit codes where it fails.
+    """
     if not command.startswith(_COMMAND):
         raise DoctorError(f"a command that begins with `{_COMMAND.strip()}` was expected, not: {command}")
     # The `cordwood` of this very Python, wherever that is. As with the installed command, the current folder does not
@@ -123,9 +131,13 @@ def run(command: str, folder: Path, *, fine: Sequence[int] = (0,)) -> str:
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    if done.returncode not in fine:
+    missed = makes is not None and not makes.is_file()
+    if done.returncode not in fine or missed:
         last = "\n".join(done.stderr.strip().splitlines()[-5:])
-        raise DoctorError(f"`{command}` in {folder} ended with exit code {done.returncode}; it said last:\n{last}")
+        what = f"{makes} was not made: " if missed else ""
+        raise DoctorError(
+            f"{what}`{command}` in {folder} ended with exit code {done.returncode}; it said last:\n{last}"
+        )
     return done.stdout
 
 
@@ -160,16 +172,18 @@ def same_batches(script: Path, store: Path) -> bool:
     packed = Loader(open_store(store), BATCH)
     if len(files) != len(packed):
         return False
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the script
-    try:
+    with one_thread():  # as in the script
         return all(_same(one, other) for one, other in zip(files, packed, strict=True))
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
     return len(one) == len(other) and all(same_bits(a, b) for a, b in zip(one, other, strict=True))
+
+
+def phases_of(report: Report) -> dict[str, float]:
+    """The mean milliseconds of each part of a step; none where there was no step to measure."""
+    phases = report.document["phases"] or {}
+    return {name: phase["mean_ms"] for name, phase in phases.items() if phase["mean_ms"]}
 
 
 def _why_silent(report: Report) -> str:

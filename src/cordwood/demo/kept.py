@@ -1,6 +1,7 @@
 """Samples kept in one way: what they take on the disk, and what is found out by reading them back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,6 +28,7 @@ class Kept:
     read: Callable[[int], torch.Tensor]
     write_seconds: float | None = None  # for all of them; None: they were there already
     note: str = ""
+    ours: bool = False
 
     def bytes_a_sample(self) -> float:
         """The mean size of a sample, with its part of what is shared."""
@@ -49,7 +51,7 @@ def keep(way: Way, samples: list[Sample], folder: Path, progress: Progress) -> K
         progress(f"writing: {way.title}", number + 1, len(samples))
     if way.shared:
         (folder / "plan.json").write_bytes(way.shared)
-    return kept_files(way.title, samples, paths, way.read, len(way.shared), seconds, way.note)
+    return kept_files(way.title, samples, paths, way.read, len(way.shared), seconds, way.note, way.ours)
 
 
 def kept_files(
@@ -60,10 +62,11 @@ def kept_files(
     shared_bytes: int = 0,
     write_seconds: float | None = None,
     note: str = "",
+    ours: bool = False,
 ) -> Kept:
     """Samples in a file each."""
     total = sum(path.stat().st_size for path in paths) + shared_bytes
-    return Kept(title, samples, total, lambda number: read(paths[number]), write_seconds, note)
+    return Kept(title, samples, total, lambda number: read(paths[number]), write_seconds, note, ours)
 
 
 def time_reading(ways: list[Kept], progress: Progress) -> dict[str, float]:
@@ -73,9 +76,7 @@ def time_reading(ways: list[Kept], progress: Progress) -> dict[str, float]:
     """
     seconds: dict[str, list[float]] = {way.title: [] for way in ways}
     order = np.random.default_rng(0).permutation(max(len(way.samples) for way in ways)).tolist()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         for turn in range(TIMED_SAMPLES):
             for way in ways:
                 number = order[turn % len(order)] % len(way.samples)
@@ -83,9 +84,18 @@ def time_reading(ways: list[Kept], progress: Progress) -> dict[str, float]:
                 way.read(number)
                 seconds[way.title].append(perf_counter() - start)
             progress("reading back", turn + 1, TIMED_SAMPLES)
+    return {title: median(times) for title, times in seconds.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch with one thread: arrays as small as these gain nothing from more, and wait for them on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
     finally:
         torch.set_num_threads(threads)
-    return {title: median(times) for title, times in seconds.items()}
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The third act: the images as a data set, read as training reads them, in batches of a random order.
+"""The second act, and a part of the third: the images as a data set, read as training reads them, in random batches.
 
 `cw.pack` makes one store of the folder of JPEG files, with labels and paths beside the prepared images. The ways that
 people know read their files one by one and stack them; the store reads and decodes a whole batch by one native call.
@@ -13,11 +13,12 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from cordwood.demo.kept import Kept, Progress, same_bits
+from cordwood.demo.kept import Kept, Progress, one_thread, same_bits
 from cordwood.demo.prepare import Sample, prepare_image
-from cordwood.demo.report import BatchRow
+from cordwood.demo.report import BatchRow, Packing
 from cordwood.packing import pack
 from cordwood.packing.progress import PackProgress
+from cordwood.packing.summary import Packed
 from cordwood.store import Dataset
 from cordwood.store import open as open_store
 
@@ -30,35 +31,36 @@ ReadBatch = Callable[[list[int]], torch.Tensor]
 
 
 def pack_folder(
-    folder: Path, samples: list[Sample], path: Path, progress: Progress, *, workers: int | None = None
-) -> Kept:
-    """Make a store at ``path`` of the image files, which are ``samples`` once they are prepared.
-
-    One thread reads it back, as with the other ways.
-    """
+    folder: Path, path: Path, progress: Progress, *, bar: bool = False, workers: int | None = None
+) -> Packing:
+    """Make a store at ``path`` of the image files; with ``bar``, `cw.pack` itself shows how far it is."""
 
     def report(state: PackProgress) -> None:
-        progress(f"packing: {TITLE}", state.inputs, len(samples))
+        progress("packing", state.inputs, state.of_inputs or state.inputs)
 
-    start = perf_counter()
-    pack(
+    packed = pack(
         folder,
         path,
         transform={"image": prepare_image},
         decode="pil",
         goal=GOAL,
         workers=workers,
-        progress=report,
+        progress=None if bar else report,
     )
-    seconds = perf_counter() - start
-    images = open_store(path, threads=1).select("image")
+    assert isinstance(packed, Packed)  # noqa: S101 - for the type checker: it is an Estimate where there is a limit
+    return Packing(command(folder, path), packed)
+
+
+def kept_store(samples: list[Sample], packed: Packed) -> Kept:
+    """The store as a way to keep these samples; one thread reads it, as with the other ways."""
+    images = open_store(packed.path, threads=1).select("image")
 
     def read(number: int) -> torch.Tensor:
         (image,) = images[number]
         return image  # type: ignore[no-any-return]
 
-    total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return Kept(TITLE, samples, total, read, seconds)
+    total = sum(file.stat().st_size for file in Path(packed.path).rglob("*") if file.is_file())
+    return Kept(TITLE, samples, total, read, packed.seconds, ours=True)
 
 
 def command(folder: Path, path: Path) -> str:
@@ -81,9 +83,7 @@ def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress)
     size = min(BATCH, len(store.samples))
     seconds: dict[str, list[float]] = {title: [] for title, _, _ in readers}
     exact = dict.fromkeys(seconds, True)
-    torch_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         for turn in range(TURNS):
             numbers = rng.permutation(len(store.samples))[:size].tolist()
             wanted = torch.stack([store.samples[number].tensor for number in numbers])
@@ -93,8 +93,6 @@ def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress)
                 seconds[title].append(perf_counter() - start)
                 exact[title] &= same_bits(batch, wanted)
             progress("reading batches", turn + 1, TURNS)
-    finally:
-        torch.set_num_threads(torch_threads)
     return [
         BatchRow(
             title,
@@ -102,6 +100,7 @@ def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress)
             median(seconds[title]),
             size,
             exact[title],
+            way.ours,
         )
         for title, way, _ in readers
     ]

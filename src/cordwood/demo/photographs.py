@@ -3,6 +3,7 @@
 The packages are only looked up, never imported: their files are all that is wanted, and their imports are slow.
 """
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cordwood.demo.report import ImageFolder, Photograph
 from cordwood.errors import UsageError
 
 # package -> the folder inside it, and the photographs there
@@ -36,6 +38,7 @@ SHORT_SIDE = 256
 SMALLEST_CROP = 280  # pixels of the photograph: below that a crop would be enlarged
 ASPECTS = (1.0, 4 / 3, 3 / 4)
 JPEG_QUALITY = 92
+PICTURE_SIDE, PICTURE_QUALITY = 160, 80  # of what a page shows of a class
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,22 @@ def make_image_folder(
         paths.append(path)
         progress("making the image folder", number + 1, count)
     return sorted(paths, key=lambda path: (path.parent.name, path.name))
+
+
+def describe(folder: Path, paths: list[Path]) -> ImageFolder:
+    """How much there is in the folder, and the first image of each class as a small square picture."""
+    from PIL import Image, ImageOps
+
+    firsts: dict[str, Path] = {}
+    for path in paths:
+        firsts.setdefault(path.parent.name, path)
+    photographs = []
+    for name, path in firsts.items():
+        file = io.BytesIO()
+        with Image.open(path) as image:
+            ImageOps.fit(image, (PICTURE_SIDE, PICTURE_SIDE)).save(file, "JPEG", quality=PICTURE_QUALITY)
+        photographs.append(Photograph(name, file.getvalue()))
+    return ImageFolder(folder, len(paths), sum(path.stat().st_size for path in paths), photographs)
 
 
 def choose_crop(rng: np.random.Generator, width: int, height: int) -> Crop:

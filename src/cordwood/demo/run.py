@@ -1,30 +1,41 @@
-"""The demo from end to end: save views; keep images in every way and in a store; train a net; ask the doctor."""
+"""The demo from end to end: make images, pack them, compare, train, trim, ask the doctor, and make a page of it."""
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
+from cordwood.demo.page import PAGE, format_page
 from cordwood.demo.photographs import make_image_folder, require_demo_extra
-from cordwood.demo.report import Report, Row
+from cordwood.demo.report import Compared, Made, Packing, Report, Row
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
 BATCH = 16
 STORE = "photographs.cordwood"
 IN_BATCHES = ("images", "torch-clones", "torch-zipped", "cw-save-cord")  # what the store is compared with
-DOCTORED = "doctor"
 MARKER = "made-by-cordwood-demo.txt"
 
 Progress = Callable[[str, int, int], None]
 
 
-def run_demo(folder: Path, *, images: int = 240, progress: Progress = lambda step, done, total: None) -> Report:
-    """Save views, and ``images`` images, in every way below ``folder``, and report sizes, times and what is lost."""
+def run_demo(
+    folder: Path,
+    *,
+    images: int = 240,
+    progress: Progress = lambda step, done, total: None,
+    show: Callable[[str], None] = lambda act: None,
+    bar: bool = False,
+) -> Report:
+    """Do all acts with ``images`` images below ``folder``, and report sizes, times and what is lost.
+
+    ``show`` is given each act as text as soon as it is over; with ``bar``, packing shows its own bar on stderr.
+    """
     if images < BATCH:
         raise UsageError(f"the demo was asked for {images} images; it needs at least {BATCH}, one batch")
     require_demo_extra()
     try:
         claim_folder(folder)
-        return _run(folder, images, progress)
+        return _run(folder, images, progress, show, bar)
     except CordwoodError:
         raise
     except OSError as error:
@@ -44,39 +55,80 @@ def claim_folder(folder: Path) -> None:
     marker.write_text("`cordwood demo` made this folder and empties it when it runs again.\n", encoding="utf-8")
 
 
-def _run(folder: Path, images: int, progress: Progress) -> Report:
+def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], None], bar: bool) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
+    from cordwood.demo import text
     from cordwood.demo.doctored import close_the_loop
-    from cordwood.demo.kept import keep, kept_files, time_reading
-    from cordwood.demo.packed import command, pack_folder, time_batches
-    from cordwood.demo.prepare import prepare_batch
+    from cordwood.demo.kept import one_thread
+    from cordwood.demo.packed import pack_folder
+    from cordwood.demo.photographs import describe
     from cordwood.demo.training import train_in_every_way
     from cordwood.demo.views import save_views
+    from cordwood.doctor.environment import describe_environment
+
+    start = perf_counter()
+    environment = describe_environment()
+    show(text.opening(folder))
+    sources = make_image_folder(folder / "images", images, progress=progress)
+    pictures = describe(folder / "images", sources)
+    show(text.images_text(pictures))
+    with one_thread():
+        packing = pack_folder(folder / "images", folder / STORE, progress, bar=bar)
+        show(text.packing_text(packing))
+        compared = compare(sources, packing, folder / "kept", progress)
+        show(text.compared_text(compared))
+        training = train_in_every_way(sources, folder / "kept" / "torch-clones", folder / STORE, progress)
+    show(text.training_text(training))
+    views = save_views(folder / "views", progress)
+    show(text.views_text(views))
+    doctored = close_the_loop(folder / "doctor", progress)
+    show(text.doctored_text(doctored))
+    seconds = perf_counter() - start
+    made = made_in(folder)
+    report = Report(folder, pictures, packing, compared, training, views, doctored, made, environment, seconds)
+    (folder / PAGE).write_text(format_page(report), encoding="utf-8")
+    show(text.closing(report))
+    return report
+
+
+def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progress) -> Compared:
+    """Keep the images in every way that people know, read them back, and compare that with the store."""
+    from cordwood.demo.kept import keep, kept_files, time_reading
+    from cordwood.demo.packed import kept_store, time_batches
+    from cordwood.demo.prepare import prepare_batch
     from cordwood.demo.ways import BASELINE, all_ways, reprepare
 
-    views = save_views(folder / "views", progress)
-    sources = make_image_folder(folder / "images", images, progress=progress)
     samples = []
-    for start in range(0, images, BATCH):
+    for start in range(0, len(sources), BATCH):
         samples += prepare_batch(sources[start : start + BATCH])
-        progress("preparing tensors", len(samples), images)
-
+        progress("preparing tensors", len(samples), len(sources))
     kept = {"images": kept_files("the JPEG folder, prepared again", samples, sources, reprepare)}
+    folder.mkdir()
     for way in all_ways(samples):
         chosen = samples[:BATCH] if way.only_one_batch else samples
         kept[way.name] = keep(way, chosen, folder / way.name, progress)
-    kept[STORE] = pack_folder(folder / "images", samples, folder / STORE, progress)
+    kept[STORE] = kept_store(samples, packing.packed)
 
     seconds = time_reading(list(kept.values()), progress)
     rows = []
     for one in kept.values():
-        rows.append(Row(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note))
+        rows.append(Row(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note, one.ours))
         progress("comparing bits", len(rows), len(kept))
-    files = [kept[name] for name in IN_BATCHES]
-    batches = time_batches(files, kept[STORE], folder / STORE, progress)
-    training = train_in_every_way(sources, folder / "torch-clones", folder / STORE, progress)
-    doctored = close_the_loop(folder / DOCTORED, progress)
-    folders = [folder / name for name in ("views", *kept, DOCTORED)]
-    shape = tuple(samples[0].tensor.shape)
-    packing = command(folder / "images", folder / STORE)
-    return Report(views, rows, batches, training, doctored, BASELINE, images, shape, folders, folder / STORE, packing)
+    batches = time_batches([kept[name] for name in IN_BATCHES], kept[STORE], Path(packing.packed.path), progress)
+    return Compared(rows, batches, BASELINE, len(samples), tuple(samples[0].tensor.shape))
+
+
+def made_in(folder: Path) -> list[Made]:
+    """What the acts leave behind."""
+    told = {
+        PAGE: "this demo as a page with pictures; open it in a browser",
+        "images": "the image folder",
+        STORE: "the store that it was packed into",
+        "kept": "the same tensors in every other way, one folder each",
+        "views": "the views of a large tensor, in every way",
+        "doctor/train.py": "the training script after the advice; train-as-it-was.py is it before",
+        "doctor/before.html": "the doctor's report on it before",
+        "doctor/after.html": "the doctor's report on it after",
+    }
+    # No advice, nothing after it. The page is written last, of all the rest.
+    return [Made(folder / name, what) for name, what in told.items() if name == PAGE or (folder / name).exists()]

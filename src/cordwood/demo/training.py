@@ -16,8 +16,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from cordwood.codecs.machine import default_threads
-from cordwood.demo.kept import Progress, same_bits
-from cordwood.demo.report import Training, TrainingRow
+from cordwood.demo.kept import Progress, one_thread, same_bits
+from cordwood.demo.report import Step, Training, TrainingRow
 from cordwood.demo.ways import read_tensor, reprepare
 from cordwood.feed import Loader
 from cordwood.store import Dataset as StoreDataset
@@ -39,17 +39,15 @@ class Feed:
     steps: int
     batches: Callable[[], Iterator[Images]]
     note: Callable[[], str] = lambda: ""
+    ours: bool = False
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A net after all its steps: the images of all but the first step, the seconds those waited and took."""
+    """A net after its training: the images that it saw and the steps that it made, but for the first."""
 
-    steps: int
     images: int
-    waited: float
-    stepping: float
-    loss: float  # of the last batch
+    steps: list[Step]
     weights: list[torch.Tensor]
 
 
@@ -72,8 +70,8 @@ def train_in_every_way(images: list[Path], tensors: Path, store: Path, progress:
     labels = dataset.column("label").tolist()
     order = shuffled(len(dataset))
     feeds = [
-        from_files("JPEG files, prepared again", ImageFiles(images, labels, reprepare), order),
-        from_files("one .pt a sample", ImageFiles(sorted(tensors.glob("*.pt")), labels, read_tensor), order),
+        from_files("JPEG files", ImageFiles(images, labels, reprepare), order),
+        from_files(".pt files", ImageFiles(sorted(tensors.glob("*.pt")), labels, read_tensor), order),
         from_store(dataset, order),
     ]
     return Training(train_nets(feeds, len(dataset.classes), progress), EPOCHS, BATCH)
@@ -90,7 +88,7 @@ def from_files(title: str, files: ImageFiles, order: list[int]) -> Feed:
     workers = default_threads()
     words = f"{workers} worker" if workers == 1 else f"{workers} workers"
     loader = DataLoader(files, BATCH, sampler=order, num_workers=workers)
-    return Feed(f"{title}, DataLoader with {words}", len(loader), lambda: iter(loader))
+    return Feed(f"{title}, DataLoader, {words}", len(loader), lambda: iter(loader))
 
 
 def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
@@ -102,7 +100,7 @@ def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
         threads = "1 thread" if stats.threads == 1 else f"{stats.threads} threads"
         return f"it ended with {threads}, and {stats.prefetch} batches ahead"
 
-    return Feed("cw.Loader, the store", len(loader), lambda: iter(loader), note)
+    return Feed("the store, cw.Loader", len(loader), lambda: iter(loader), note, ours=True)
 
 
 def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[TrainingRow]:
@@ -110,23 +108,16 @@ def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[Trai
 
     Torch has one thread, so that whoever loads finds a core.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        nets: list[Trained] = []
-        for feed in feeds:
-            nets.append(train(feed, classes, progress))
-    finally:
-        torch.set_num_threads(threads)
+    with one_thread():
+        nets = [train(feed, classes, progress) for feed in feeds]
     return [
         TrainingRow(
             feed.title,
-            net.images / (net.waited + net.stepping),
-            net.waited / (net.waited + net.stepping),
-            net.stepping / (net.steps - 1),
-            net.loss,
+            net.images,
+            net.steps,
             all(same_bits(one, other) for one, other in zip(net.weights, nets[0].weights, strict=True)),
             feed.note(),
+            feed.ours,
         )
         for feed, net in zip(feeds, nets, strict=True)
     ]
@@ -141,22 +132,18 @@ def train(feed: Feed, classes: int, progress: Progress) -> Trained:
     net = small_net(classes)
     optimizer = torch.optim.Adam(net.parameters(), LEARNING_RATE)
     batches = feed.batches()
-    waited = stepping = 0.0
-    images, steps, loss = 0, 0, float("nan")
+    steps: list[Step] = []
+    images = 0
     while True:
         asked = perf_counter()
         batch = next(batches, None)
         came = perf_counter()
         if batch is None:
-            weights = [weight.detach() for weight in net.state_dict().values()]
-            return Trained(steps, images, waited, stepping, loss, weights)
+            return Trained(images, steps[1:], [weight.detach() for weight in net.state_dict().values()])
         loss = step(net, optimizer, *batch)
-        steps += 1
-        if steps > 1:
-            waited += came - asked
-            stepping += perf_counter() - came
-            images += len(batch[1])
-        progress(f"training: {feed.title}", steps, feed.steps)
+        images += len(batch[1]) if steps else 0
+        steps.append(Step(came - asked, perf_counter() - came, loss))
+        progress(f"training: {feed.title}", len(steps), feed.steps)
 
 
 def step(net: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> float:

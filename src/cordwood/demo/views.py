@@ -1,4 +1,4 @@
-"""The first act: small views of a large tensor, saved in every way, and written through after loading.
+"""The fifth act: small views of a large tensor, saved in every way, and written through after loading.
 
 A file is to hold the bytes that its views see, and the views are to share them as before. Both are found out from the
 files: their sizes, and a number that is written through one view and looked for in the other.
@@ -12,6 +12,7 @@ import torch
 
 from cordwood.demo.kept import Progress, same_bits
 from cordwood.demo.report import ViewRow
+from cordwood.demo.report import Views as SavedViews
 from cordwood.tensors import load, save, trim
 
 BEHIND = 1_000_000  # elements of the tensor that the views look at
@@ -30,16 +31,18 @@ class ViewWay:
     suffix: str
     write: Callable[[Views, Path], object]
     read: Callable[[Path], Views]
+    ours: bool = True
+    trimmed: bool = False
 
 
 def view_ways() -> list[ViewWay]:
     """In the order in which people meet them."""
     return [
-        ViewWay("torch.save(views)", "torch-save", ".pt", torch.save, torch.load),
-        ViewWay("torch.save([v.clone() for v in views])", "torch-clones", ".pt", save_clones, torch.load),
+        ViewWay("torch.save(views)", "torch-save", ".pt", torch.save, torch.load, ours=False),
+        ViewWay("torch.save([v.clone() for v in views])", "torch-clones", ".pt", save_clones, torch.load, ours=False),
         ViewWay('cw.save(views, "x.pt"), read by plain torch.load', "cw-save", ".pt", save, torch.load),
         ViewWay('cw.save(views, "x.cord")', "cw-save", ".cord", save, load),
-        ViewWay("cw.trim of what torch.save wrote", "cw-trim", ".pt", save_and_trim, torch.load),
+        ViewWay("cw.trim of what torch.save wrote", "cw-trim", ".pt", save_and_trim, torch.load, trimmed=True),
     ]
 
 
@@ -54,7 +57,7 @@ def save_and_trim(views: Views, path: Path) -> None:
     trim(path, in_place=True)
 
 
-def save_views(folder: Path, progress: Progress) -> list[ViewRow]:
+def save_views(folder: Path, progress: Progress) -> SavedViews:
     """Save one view, and two that overlap, in every way below ``folder``, and look at what comes back."""
     folder.mkdir()
     rows = []
@@ -67,9 +70,10 @@ def save_views(folder: Path, progress: Progress) -> list[ViewRow]:
             way.write(views, path)
         sizes = [path.stat().st_size for path in paths]
         exact = all(same_views(views, way.read(path)) for views, path in zip((one, two), paths, strict=True))
-        rows.append(ViewRow(way.title, sizes[0], sizes[1], exact, is_shared(way.read(paths[1]))))
+        shared = is_shared(way.read(paths[1]))
+        rows.append(ViewRow(way.title, sizes[0], sizes[1], exact, shared, way.ours, way.trimmed))
         progress("saving views", len(rows), len(ways))
-    return rows
+    return SavedViews(rows, ELEMENTS, STEP, BEHIND)
 
 
 def same_views(saved: Views, loaded: Views) -> bool:

@@ -20,7 +20,7 @@ from cordwood.demo.photographs import JPEG_QUALITY
 from cordwood.demo.prepare import Sample, normalised, prepared_pixels
 from cordwood.tensors import load, save
 
-GOALS = ("raw", "fast", "balanced", "small")
+GOALS = ("fast", "balanced", "small")
 PLANNING_SAMPLES = 16
 PNG_LEVEL = 3
 WEBP_METHOD = 2
@@ -39,6 +39,7 @@ class Way:
     shared: bytes = b""
     note: str = ""
     only_one_batch: bool = False  # too large to be written for every sample
+    ours: bool = False
 
 
 def all_ways(samples: list[Sample]) -> list[Way]:
@@ -46,13 +47,12 @@ def all_ways(samples: list[Sample]) -> list[Way]:
     return [
         Way("torch.save(batch[i])", "torch-slices", ".pt", write_slice, read_tensor, only_one_batch=True),
         Way(BASELINE, "torch-clones", ".pt", write_clone, read_tensor),
-        Way('cw.save(batch[i], "x.pt")', "cw-save-pt", ".pt", write_saved, read_tensor),
-        Way('cw.save(batch[i], "x.cord")', "cw-save-cord", ".cord", write_saved, read_loaded),
         Way("the clones, zipped", "torch-zipped", ".zip", write_zipped, read_zipped),
         Way("uint8 pixels (.npy)", "uint8", ".npy", write_pixels, read_pixels),
         Way(f"PNG, level {PNG_LEVEL}", "png", ".png", write_png, read_png),
         Way("WebP, lossless", "webp", ".webp", write_webp, read_image),
         Way(f"JPEG, quality {JPEG_QUALITY}", "jpeg", ".jpg", write_jpeg, read_image),
+        Way('cw.save(batch[i], "x.cord")', "cw-save-cord", ".cord", write_saved, read_loaded, ours=True),
         *[cordwood_way(samples, goal) for goal in GOALS],
     ]
 
@@ -70,7 +70,7 @@ def cordwood_way(samples: list[Sample], goal: str) -> Way:
         return torch.from_numpy(codecs.decode(path.read_bytes(), plans=plan))
 
     shared = plan.to_json().encode()
-    return Way(f"cordwood, {goal}", f"cordwood-{goal}", ".frame", write, read, shared, note=str(plan))
+    return Way(f"cordwood, {goal}", f"cordwood-{goal}", ".frame", write, read, shared, str(plan), ours=True)
 
 
 def reprepare(path: Path) -> torch.Tensor:

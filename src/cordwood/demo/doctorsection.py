@@ -1,0 +1,75 @@
+"""The last section of the demo's page: what the doctor said, what was changed, and what came of it."""
+
+from collections.abc import Iterator, Sequence
+
+from cordwood.demo.drawing import stacked_bar
+from cordwood.demo.pageparts import section
+from cordwood.demo.report import Doctored
+from cordwood.demo.text import word
+from cordwood.doctor.charts import legend, safe
+from cordwood.doctor.evidence import PHASES
+from cordwood.doctor.wording import PHASE_NAMES, milliseconds
+
+
+def doctor_section(doctored: Doctored) -> Iterator[str]:
+    """Sick, advised, cured, and compared."""
+    yield section("6", "The doctor: found, mended as told, and compared")
+    yield (
+        "<p>A training script as people write it: a dataset that opens, resizes and normalises a JPEG file whenever it "
+        "is asked for one. The doctor runs it, finds what costs most, and tries the cure before it speaks of it.</p>\n"
+    )
+    yield _transcript([f"$ {doctored.before_command}", doctored.before, doctored.finding])
+    if not doctored.closed:
+        yield "<p>It had no advice this time, so there was nothing to follow: the machine may have been too busy for a "
+        yield "trial to be clear.</p>\n"
+        yield _visits({"before": doctored.before_phases})
+        yield '<p><a href="doctor/before.html">Its whole report</a></p>\n</section>\n'
+        return
+    yield "<p>Its advice, followed to the letter:</p>\n"
+    yield _transcript(
+        [
+            *([f"$ {doctored.packing}"] if doctored.packing else []),
+            f"{doctored.where}:",
+            *[f"- {line}" for line in doctored.removed],
+            *[f"+ {line}" for line in doctored.lines],
+        ]
+    )
+    yield "<p>A step before and after, on average, on the same scale:</p>\n"
+    yield _visits({"before": doctored.before_phases, "after": doctored.after_phases})
+    yield _transcript(
+        [
+            f"$ {doctored.after_command}",
+            doctored.after,
+            "",
+            f"$ {doctored.compare_command}",
+            *doctored.compared,
+        ]
+    )
+    yield f"<p>Same batches before and after, bit for bit: {word(doctored.same)}. "
+    yield 'The whole reports: <a href="doctor/before.html">before</a>, <a href="doctor/after.html">after</a>.</p>\n'
+    yield "</section>\n"
+
+
+def _visits(visits: dict[str, dict[str, float]]) -> str:
+    """A bar for each visit, as long as a step took."""
+    whole = max((sum(phases.values()) for phases in visits.values()), default=0.0)
+    if not whole:
+        return ""
+    parts = ['<div class="visits">']
+    for name, phases in visits.items():
+        told = {phase: f"{PHASE_NAMES[phase]}: {milliseconds(ms)}" for phase, ms in phases.items()}
+        label = f"A step {name}: " + ", ".join(told.values())
+        parts.append(f"<div>{name}</div>{stacked_bar(phases, whole, told, label)}")
+        parts.append(f'<div class="figure">{milliseconds(sum(phases.values()))}</div>')
+    shown = [phase for phase in PHASES if any(phase in phases for phases in visits.values())]
+    return "".join([*parts, "</div>\n", legend(shown), "\n"])
+
+
+def _transcript(lines: Sequence[str]) -> str:
+    return f'<pre tabindex="0" aria-label="transcript"><code>{chr(10).join(map(_line, lines))}</code></pre>\n'
+
+
+def _line(line: str) -> str:
+    kinds = {"$ ": 'span class="command"', "- ": "del", "+ ": "ins"}
+    kind = kinds.get(line[:2])
+    return safe(line) if kind is None else f"<{kind}>{safe(line)}</{kind.split()[0]}>"
