@@ -1,0 +1,172 @@
+"""Which figures the READMEs show, and what they say of them in both languages. `figures.py` looks the numbers up."""
+# ruff: noqa: RUF001 - Chinese has punctuation of its own
+
+from dataclasses import dataclass
+from typing import Literal
+
+Language = Literal["en", "zh"]
+READMES: dict[Language, str] = {"en": "README.md", "zh": "README.zh-CN.md"}
+HEADINGS: dict[Language, tuple[str, ...]] = {
+    "en": ("what", "Cordwood", "the other way", "Cordwood is"),
+    "zh": ("项目", "Cordwood", "对比方案", "相比对手"),
+}
+# Where {} is a ratio or a number.
+WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "colon": ": ",
+        "smaller": "{}x smaller",
+        "larger": "{}x larger",
+        "speed": "{}x as fast",
+        "count": "{} of {}",
+        "machine": "Medians, taken in turns with the rival, after results were compared: {cores} cores, {where}. "
+        "A ratio of speeds is the median over rounds, so it may differ a little from that of the medians. "
+        "Better is **bold**. The links lead to the whole tables, with spread, versions, method and command.",
+    },
+    "zh": {
+        "colon": "：",
+        "smaller": "体积 1/{}",
+        "larger": "体积 {} 倍",
+        "speed": "速度 {} 倍",
+        "count": "{} / {}",
+        "machine": "均为中位数：先核对结果一致，再与对手交替计时；{cores} 核，{where}。"
+        "速度之比是各轮比值的中位数，可能与两个中位数之比略有出入。**粗体**为更优的一方。"
+        "链接指向完整的表格，内有离散程度、版本、方法和命令。",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Two rows of one table, and a column of it to show."""
+
+    suite: str
+    table: str  # some words of its title
+    ours: str  # what stands in the first column of our row
+    rival: str
+    column: str
+    what: dict[Language, str]
+    other: dict[Language, str]  # the rival's name in the README
+    kind: Literal["size", "seconds", "rate", "share"]
+    # "Times as fast", taken round by round: the goal that was judged by it (the best of the rival's ways in each
+    # round), or the column of our row that has the time in parts of the rival's.
+    goal: str = ""
+    time_of: str = ""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows of a table say what they should."""
+
+    suite: str
+    table: str
+    column: str
+    good: str
+    what: dict[Language, str]
+
+
+def both(text: str) -> dict[Language, str]:
+    """A name that is the same in both languages."""
+    return {"en": text, "zh": text}
+
+
+_STORY = "photographs of one class"
+_FLOATS = "photographs as normalised float32, from the page cache"
+_DISK = "photographs as normalised float32, 2,048 of them, from the disk"
+_BALANCED = "ours, balanced, float32 stored"
+_FFCV = "FFCV raw, NormalizeImage, channels last, one batch ahead"
+_KEPT: dict[Language, str] = {
+    "en": "1,300 prepared photographs (3x224x224, float32) on disk",
+    "zh": "1,300 张预处理好的照片（3x224x224，float32）占用磁盘",
+}
+_FED: dict[Language, str] = {
+    "en": "photographs fed to training, shuffled, float32: samples/s",
+    "zh": "给训练供照片，打乱顺序，float32：样本/秒",
+}
+_BYTES: dict[Language, str] = {"en": "the same: bytes a photograph", "zh": "同上：每张照片的大小"}
+_FFCV_NAME: dict[Language, str] = {"en": "FFCV, uncompressed uint8", "zh": "FFCV（不压缩的 uint8）"}
+
+FIGURES: tuple[Figure | Count, ...] = (
+    Figure(
+        "pack", _STORY, "cw.pack, balanced", "torch.save(batch[b])", "bytes", _KEPT,
+        both("`torch.save(batch[b])`"), "size",
+    ),
+    Figure(
+        "pack", _STORY, "cw.pack, balanced", "torch.save(batch[b].clone())", "bytes", _KEPT,
+        both("`torch.save(batch[b].clone())`"), "size",
+    ),
+    Figure(
+        "pack", _STORY, "cw.pack, balanced", "the JPEG files, prepared again", "bytes", _KEPT,
+        {"en": "the JPEG files they came from", "zh": "原来的 JPEG 文件"}, "size",
+    ),
+    Figure(
+        "pack", "JPEG files to 3x224x224", "cw.pack, two workers", "LitData optimize, two workers", "samples a second",
+        {"en": "preparing and packing a folder of JPEG files: samples/s",
+         "zh": "预处理并打包一个 JPEG 文件夹：样本/秒"},
+        both("LitData `optimize`"), "rate", goal="pack-litdata",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, "one .pt a sample, DataLoader with 2 workers", "samples a second", _FED,
+        {"en": "a `.pt` a sample, DataLoader", "zh": "每个样本一个 `.pt`，DataLoader"}, "rate",
+        goal="feed-balanced-files",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, "one zipped .pt a sample, DataLoader with 2 workers", "samples a second", _FED,
+        {"en": "a zipped `.pt` a sample, DataLoader", "zh": "每个样本一个 zip 压缩的 `.pt`，DataLoader"}, "rate",
+        goal="feed-balanced-zipped",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, "LitData, 2 workers", "samples a second", _FED, both("LitData"), "rate",
+        goal="feed-balanced-litdata",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, "TensorDict memmap", "samples a second", _FED,
+        {"en": "TensorDict memory map", "zh": "TensorDict 内存映射"}, "rate", goal="feed-balanced-tensordict",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, "LMDB, copied row by row", "samples a second", _FED,
+        {"en": "LMDB, uncompressed float32", "zh": "LMDB（不压缩的 float32）"}, "rate",
+    ),
+    Figure(
+        "feed", _FLOATS, _BALANCED, _FFCV, "samples a second", _FED, _FFCV_NAME, "rate", goal="feed-balanced-ffcv",
+    ),
+    Figure("feed", _FLOATS, _BALANCED, _FFCV, "bytes a sample", _BYTES, _FFCV_NAME, "size"),
+    Figure(
+        "feed", _DISK, f"{_BALANCED}, memory=mmap", "FFCV raw, NormalizeImage, random", "samples a second",
+        {"en": "the same, with nothing in the page cache: samples/s", "zh": "同上，页缓存为空：样本/秒"}, _FFCV_NAME,
+        "rate", goal="feed-cold-speed-ffcv",
+    ),
+    Figure(
+        "feed", "Training a small convnet", "ours, balanced, float32 stored, threads=1",
+        "JPEG files, Pillow, DataLoader with 2 workers", "of the time, steps wait",
+        {"en": "training a small convnet: time spent waiting for data", "zh": "训练小卷积网络：等待数据的时间占比"},
+        {"en": "JPEG files, DataLoader", "zh": "JPEG 文件，DataLoader"}, "share",
+    ),
+    Figure(
+        "feed", "512-token rows, shuffled", "ours, raw", "LMDB, copied row by row", "samples a second",
+        {"en": "rows of 512 token ids, shuffled: rows/s", "zh": "每行 512 个 token id，打乱顺序：行/秒"}, both("LMDB"),
+        "rate", goal="feed-tokens-lmdb",
+    ),
+    Figure(
+        "feed", "512-token rows, shuffled", "ours, raw", "FFCV, NDArrayField, one batch ahead", "samples a second",
+        {"en": "rows of 512 token ids, shuffled: rows/s", "zh": "每行 512 个 token id，打乱顺序：行/秒"}, both("FFCV"),
+        "rate", goal="feed-tokens-ffcv",
+    ),
+    Figure(
+        "tensors", "real float32 weights in one file", "cw.save to .cord, balanced", "torch.save", "bytes",
+        {"en": "real float32 weights in a file", "zh": "真实的 float32 权重存成一个文件"}, both("`torch.save`"), "size",
+    ),
+    Figure(
+        "tensors", "Loading a 500 MB state_dict", "cw.load of .cord, balanced", "torch.load", "seconds",
+        {"en": "loading 500 MB of such weights", "zh": "加载 500 MB 这样的权重"}, both("`torch.load`"),
+        "seconds", time_of="of torch.load",
+    ),
+    Count(
+        "doctor", "Planted faults", "found", "yes",
+        {"en": "the doctor on scripts with a planted fault: found, and at its line",
+         "zh": "诊断埋有问题的脚本：找到问题并定位到行"},
+    ),
+    Count(
+        "doctor", "Healthy scripts", "findings above information", "none",
+        {"en": "the doctor on healthy scripts: says nothing", "zh": "诊断健康的脚本：不误报"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""The READMEs' figures: those of the result files, and honest about who is better."""
+
+import re
+
+import pytest
+
+from benchmarks import figures
+from benchmarks.figures_chosen import FIGURES, READMES, Language
+from tests.pageblocks import ROOT
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_readmes_figures_are_those_of_the_result_files(language: Language) -> None:
+    page = (ROOT / READMES[language]).read_text(encoding="utf-8")
+    text, missing = figures.section(figures.load_results(), language)
+    assert figures.with_section(page, text) == page, "run: python -m benchmarks.figures"
+    assert [line for line in missing if not line.endswith(".json is not there")] == []
+
+
+def test_figures_say_who_is_better_and_by_how_much() -> None:
+    text, missing = figures.section(figures.load_results(), "en")
+    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+    assert len(rows) + len(missing) == len(FIGURES)
+    for row in rows:
+        _, ours, other, ratio = (cell.strip() for cell in row.replace("&nbsp;", " ").strip("|").split("|"))
+        times = re.fullmatch(r"([\d.,]+)x (as fast|smaller|larger)", ratio)
+        if times:
+            wins = times[2] == "smaller" or (times[2] == "as fast" and float(times[1].replace(",", "")) > 1)
+            assert ours.startswith("**") is wins, row
+            assert other.endswith("**") is not wins, row
+
+
+def test_a_figure_without_its_file_is_left_out_and_told() -> None:
+    results = figures.load_results()
+    del results["feed"]
+    text, missing = figures.section(results, "en")
+    assert "FFCV" not in text
+    assert "torch.save" in text
+    assert any("results/feed.json is not there" in line for line in missing)
+
+
+def test_a_table_that_has_changed_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = figures.load_results()
+    for table in results["pack"]["tables"]:
+        table["rows"] = [row for row in table["rows"] if row[0] != "cw.pack, balanced"]
+    monkeypatch.setattr(figures, "load_results", lambda: results)
+    assert figures.main(["--check"]) == 1
+    told = capsys.readouterr().err
+    assert "rows for 'cw.pack, balanced'" in told
+    assert "out of date: README.md, README.zh-CN.md" in told
