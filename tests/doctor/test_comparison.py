@@ -34,6 +34,13 @@ def test_faster_as_promised() -> None:
     ]
 
 
+def test_a_report_compares_itself_with_a_later_one() -> None:
+    comparison = report(41.0, promise("workers", 41.0, file="<a>.py")).compare(report(1.0))
+    assert comparison == compare(comparison.before, comparison.after)
+    assert comparison._repr_html_().startswith("<pre>faster: 65.7 ms -&gt; 25.9 ms a step")
+    assert "&lt;a&gt;.py" in comparison._repr_html_()
+
+
 def test_slower_beyond_the_noise_is_a_regression() -> None:
     comparison = compare(report(1.0), report(5.0, promise("hidden-sync", 4.0)))
     assert (comparison.verdict, comparison.exit_code) == ("slower", 1)

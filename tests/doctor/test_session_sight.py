@@ -258,4 +258,4 @@ def test_an_iterator_that_is_kept_over_epochs_has_a_first_batch_in_each(session:
     steps = seen_steps(session)
     assert steps.count == 36
     assert len(steps.first_waits) == 3
-    assert steps.left_out["first batch of an epoch"] == 2  # the third one belongs to the warm-up
+    assert steps.left_out["with the first batch of an epoch"] == 2  # the third one belongs to the warm-up

@@ -339,7 +339,7 @@ def test_first_batches_and_disturbed_steps_do_not_count(run: Run) -> None:
     steps = run.tracker.finish()
     assert steps is not None
     assert steps.numbers.tolist() == [3, 4, 6, 8, 9]
-    assert steps.left_out == {"first batch of an epoch": 1, "watched closely": 1, "warm-up": 3}
+    assert steps.left_out == {"with the first batch of an epoch": 1, "watched closely": 1, "warm-up": 3}
     assert steps.first_waits.tolist() == [1.0, 90.0]
     assert run.tracker.watched_closely() == (1, 15.0)
 

@@ -1,6 +1,6 @@
 """Two reports, before and after a change: did it get better, and by as much as was promised?
 
-    comparison = compare(Report.load("before.json"), Report.load("after.json"))
+    comparison = Report.load("before.json").compare(Report.load("after.json"))
     print(comparison)
     comparison.exit_code        # 1 if training got slower beyond the noise
 
@@ -16,6 +16,7 @@ from typing import Any
 from cordwood.doctor.evidence import PHASES
 from cordwood.doctor.report import ABOUT_DATA, Report
 from cordwood.doctor.wording import PHASE_NAMES, figure, milliseconds, percent, place_of, with_spread
+from cordwood.tensors.notebook import plain
 from cordwood.tensors.sizes import printable
 from cordwood.tensors.texttable import fit, table_line, wrapped
 
@@ -78,6 +79,9 @@ class Comparison:
                 what = "waiting" if finding["rule"] in ABOUT_DATA else str(index)
                 promised[what] = max(promised.get(what, 0.0), finding["saves_ms_per_step"])
         return sum(promised.values()) if promised else None
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
 
     def __str__(self) -> str:
         return "\n".join(line for part in (_head(self), _table(self), _findings(self), _notes(self)) for line in part)

@@ -73,15 +73,16 @@ def _anatomy(document: dict[str, Any]) -> Iterator[str]:
         rows = [
             [
                 swatch(name) + PHASE_NAMES[name],
-                *(figure(phases[name][key]) for key in ("mean_ms", "p50_ms", "p95_ms", "spread_ms")),
+                figure(phases[name]["mean_ms"]),
                 percent(phases[name]["share"]),
+                *(figure(phases[name][key]) for key in ("p50_ms", "p95_ms", "spread_ms")),
             ]
             for name in PHASES
             if phases[name]["mean_ms"] or phases[name]["p95_ms"]
         ]
-        whole = [figure(steps[key]) for key in ("mean_ms", "median_ms", "p95_ms", "spread_ms")]
-        rows.append(["<b>the whole step</b>", *whole, "100%"])
-        yield _table("Phases of a step", ("phase", "mean ms", "p50", "p95", "spread", "share"), rows, range(1, 6))
+        mean, *others = [figure(steps[key]) for key in ("mean_ms", "median_ms", "p95_ms", "spread_ms")]
+        rows.append(["<b>the whole step</b>", mean, "100%", *others])
+        yield _table("Phases of a step", ("phase", "mean ms", "share", "p50", "p95", "spread"), rows, range(1, 6))
     validation = validation_line(document["validation"])
     if validation:
         yield f"<p>Validation: {safe(validation)}.</p>\n"

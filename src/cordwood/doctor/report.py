@@ -28,6 +28,7 @@ from cordwood.errors import StorageError, UsageError
 from cordwood.tensors.sizes import counted
 
 if TYPE_CHECKING:
+    from cordwood.doctor.comparison import Comparison
     from cordwood.doctor.evidence import Evidence
     from cordwood.doctor.judging import Outcome
 
@@ -81,6 +82,12 @@ class Report:
         # A page of its own inside the notebook's, so that neither's style reaches the other.
         page = escape(format_html(self.document))
         return f'<iframe srcdoc="{page}" style="width:100%;height:80vh;border:0" title="Report of the doctor"></iframe>'
+
+    def compare(self, after: "Report") -> "Comparison":
+        """This run beside a later one: ``print(before.compare(after))``."""
+        from cordwood.doctor.comparison import compare
+
+        return compare(self, after)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file; the suffix says how: ``.html``, ``.json`` or ``.txt``."""
@@ -202,7 +209,7 @@ def _verdict(findings: list[dict[str, Any]], parts: dict[str, Any], missing: dic
         if steps["measured"] < _ENOUGH_STEPS:
             return (
                 f"too few training steps to say anything: {steps['measured']} of {steps['count']} could be measured, "
-                f"{_ENOUGH_STEPS} are needed"
+                f"{_ENOUGH_STEPS} are needed; run more epochs, or smaller batches"
             )
         return NOTHING
     first = worth[0]

@@ -24,7 +24,7 @@ _RARE = 3  # steps for one with validation within
 _STEPS_ON_ONE_BATCH = 64  # more of them: somebody trains on one batch, so optimizers tell the steps
 _QUIET, _FIRST, _DISTURBED, _WARMING, _LATE = range(5)
 _WHY = {
-    _FIRST: "first batch of an epoch",
+    _FIRST: "with the first batch of an epoch",
     _DISTURBED: "watched closely",
     _WARMING: "warm-up",
     _LATE: "beginning not seen",
