@@ -7,7 +7,9 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
-BENCH_SUITES ?= codecs tensors store feed pack doctor
+BENCH_VENV := .venv-bench
+BENCH_BIN := $(BENCH_VENV)/bin
+BENCH_SUITES ?= codecs tensors store feed pack doctor scaling
 BENCH_ARGS ?=
 DEMO_ARGS ?=
 
@@ -21,17 +23,19 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint fuzz bench clean check-machine
+.PHONY: help demo test lint docs fuzz bench bench-check clean check-machine
 
 help:
-	@echo "make demo   save views and a small image folder in every way, train on it, ask the doctor, and show what each costs"
+	@echo "make demo   pack a small image folder, compare, train, trim, ask the doctor: two minutes, and cordwood-demo/index.html"
 	@echo "make test   lint, types and tests"
 	@echo "make lint   lint and types alone"
+	@echo "make docs   the documentation as a site, in build/site"
 	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
-	@echo "make bench  compare codecs, tensor files, stores and the Loader with their rivals"
+	@echo "make bench  compare with the rivals, in an environment of their own; only='feed codecs' for a part, quick=1 for a look"
+	@echo "make bench-check  the same, and compare the ratios with the committed results; fails where one got worse"
 	@echo "make clean  delete everything that the others made"
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.demo
 	$(BIN)/cordwood demo $(DEMO_ARGS)
 
 # Lint first: the last line is the test runner's. Tests ask no network, so what they read of it is fetched before;
@@ -45,8 +49,22 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench-installed
-	failed=0; for suite in $(BENCH_SUITES); do $(BIN)/cordwood bench $$suite $(BENCH_ARGS) || failed=$$?; done; exit $$failed
+# Not --quiet: warnings that are not told do not stop a strict build. Material tells of its successor on every one.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "the site: $(BIN)/python -m http.server -d build/site 8000, or open build/site/index.html, where all works but the search"
+
+# `make bench only=feed quick=1`. A missed goal is an exit code, after everything else has run.
+bench: $(BENCH_VENV)/.installed
+	@failed=0; \
+	for suite in $(if $(only),$(only),$(BENCH_SUITES)); do \
+		$(BENCH_BIN)/cordwood bench $$suite $(if $(quick),--quick) $(BENCH_ARGS) || failed=$$?; \
+	done; \
+	test $$failed -eq 0 || echo "a goal was missed, or a suite failed: the tables above say which" >&2; \
+	exit $$failed
+
+bench-check: $(BENCH_VENV)/.installed
+	@$(BENCH_BIN)/cordwood bench check $(if $(quick),--quick) $(if $(only),$(only),$(BENCH_SUITES)) $(BENCH_ARGS)
 
 # The interpreter is not sanitized, so the sanitizers' libraries must be there before it starts. Python itself frees
 # little at exit, which is no leak of ours; its own allocator would hide overruns.
@@ -60,20 +78,36 @@ fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
 	$(BIN)/python fuzz/fuzz_store.py --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf $(VENV) $(FUZZ_VENV) build dist src/*.egg-info cordwood-demo .package-cache
+	rm -rf $(VENV) $(BENCH_VENV) $(FUZZ_VENV) build dist src/*.egg-info
+	rm -rf cordwood-demo .package-cache .bench-cache fuzz/crashes
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests docs benchmarks fuzz -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests docs benchmarks fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f src/cordwood/native/*.so
 
 # An editable install builds the native module into src, so a changed C file means to install again.
 $(VENV)/.installed: $(BUILD_FILES) $(NATIVE) | check-machine
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV): torch and others, some minutes the first time"
+	@echo "installing into $(VENV): torch, and what lint and tests need; some minutes the first time"
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.demo
+
+# Who looks at the demo first does not wait for what the tests need. That includes the demo's packages, hence two stamps.
+$(VENV)/.demo: $(BUILD_FILES) $(NATIVE) | check-machine
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV): torch, and what the demo needs; some minutes the first time"
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	touch $@
 
-$(VENV)/.bench-installed: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+# Two rivals have no wheels. FFCV is built with OpenCV's and TurboJPEG's headers, and asks for another name of the OpenCV
+# that is there already (hence --no-deps); jpeg4py loads TurboJPEG's library. What cannot be had is a row that says so.
+$(BENCH_VENV)/.installed: $(BUILD_FILES) $(NATIVE) | check-machine
+	test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH_VENV)
+	@echo "installing into $(BENCH_VENV): torch and the rivals, some minutes the first time"
+	$(BENCH_BIN)/python -m pip install --quiet setuptools --editable '.[bench]'
+	@$(BENCH_BIN)/python -m pip install --quiet cffi jpeg4py || echo "jpeg4py was not installed: its row says so" >&2
+	@$(BENCH_BIN)/python -m pip install --quiet --no-build-isolation --no-deps ffcv || \
+		echo "FFCV was not built, and its rows say so; it needs a C++ compiler, pkg-config and headers" \
+			"(Debian: apt-get install g++ pkg-config libopencv-dev libturbojpeg0-dev)" >&2
 	touch $@
 
 # Not editable, and without torch: the sanitized module must not take the place of the ordinary one in src.

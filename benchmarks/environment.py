@@ -9,7 +9,8 @@ from pathlib import Path
 
 PACKAGES = (
     "cordwood", "torch", "numpy", "pillow", "opencv-python-headless", "scikit-image", "scikit-learn", "zipnn",
-    "zstandard", "safetensors", "tokenizers", "ffcv", "numba", "litdata", "tensordict", "lmdb", "simplejpeg", "jpeg4py",
+    "zstandard", "safetensors", "tokenizers", "ffcv", "numba", "litdata", "webdataset",
+    "tensordict", "lmdb", "h5py", "simplejpeg", "jpeg4py",
 )  # fmt: skip
 
 

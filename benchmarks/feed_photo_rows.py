@@ -18,7 +18,20 @@ from benchmarks.outcome import Outcome, Settings
 from benchmarks.store_contest import Contest
 from benchmarks.store_data import Epoch, Samples, photographs, random_batches
 from benchmarks.store_ours import THREADS
-from benchmarks.store_rivals import FFCV, FFCV_BYTES, FILES, LITDATA, LMDB, TENSORDICT, ZIPPED, Rival, installed
+from benchmarks.store_rivals import (
+    FEW,
+    FFCV,
+    FFCV_BYTES,
+    FILES,
+    HDF5,
+    LITDATA,
+    LMDB,
+    TENSORDICT,
+    WEBDATASET,
+    ZIPPED,
+    Rival,
+    installed,
+)
 from benchmarks.store_rivals_ffcv import LONG_EPOCH
 from benchmarks.store_rivals_indexed import each_batch
 from benchmarks.tensor_data import scratch
@@ -38,7 +51,6 @@ KEYS = (
     "feed-raw-bytes",
 )
 BATCH = 64
-FEW = 256  # of the zipped files, which are slow to write and to read
 
 BALANCED = (Fed("balanced", "float32"), Fed("balanced", "uint8", NORMALIZE))
 RAW = Fed("raw", "uint8", NORMALIZE)
@@ -78,7 +90,7 @@ def entered(ours: Sequence[Fed], rivals: Sequence[Rival], samples: Samples, fold
 
 def measure_floats(settings: Settings, samples: Samples, folder: Path, theirs: float) -> Outcome:
     """Compressed stores against everybody; uncompressed uint8 against FFCV's."""
-    rivals, missing = installed((*AGAINST.values(), LMDB))
+    rivals, missing = installed((*AGAINST.values(), LMDB, HDF5, WEBDATASET))
     contest = entered(FLOATS, rivals, samples, folder, theirs)
     contest.check(samples)
     turns = take_turns(settings, contest.epochs)
@@ -90,7 +102,7 @@ def measure_floats(settings: Settings, samples: Samples, folder: Path, theirs: f
         "which is stored as uint8 and normalised while it is decoded. Both arrive as the same bits.",
         "A rival is judged by the fastest of its rows in each round. FFCV stores uint8; everybody else float32. A "
         "batch of FFCV's is memory that it uses again a few batches later; ours is the caller's for good. Every frame "
-        "of ours is verified by its checksum, nobody else has any.",
+        "of ours is verified by its checksum; of the others, only the zipped .pt are.",
         f"{ZIPPED.name}: {min(FEW, len(samples)):,} of the {len(samples):,} photographs.",
         *(f"Not measured: {line}" for line in missing.values()),
     ]

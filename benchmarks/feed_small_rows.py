@@ -5,8 +5,20 @@ from benchmarks.feed_turns import take_turns
 from benchmarks.outcome import Outcome, Settings
 from benchmarks.store_contest import Contest, Packer
 from benchmarks.store_data import Samples, counts
-from benchmarks.store_rivals import FFCV_ARRAYS, FILES, LITDATA, LMDB, NUMPY, TENSORDICT, Rival, installed
-from benchmarks.store_small_rows import BATCH, GOALS, JUDGED, of_both_kinds
+from benchmarks.store_rivals import (
+    FFCV_ARRAYS,
+    FILES,
+    HDF5,
+    LITDATA,
+    LMDB,
+    NUMPY,
+    TENSORDICT,
+    WEBDATASET,
+    ZIPPED,
+    Rival,
+    installed,
+)
+from benchmarks.store_small_rows import BATCH, GOALS, JUDGED, of_both_kinds, share
 from benchmarks.tensor_data import scratch
 
 TITLE = "Small samples from the Loader"
@@ -27,21 +39,21 @@ def measure(settings: Settings) -> Outcome:
 
 def measure_kind(settings: Settings, kind: str, samples: Samples) -> Outcome:
     """The same samples with every rival; of the two goals that are judged, the slower counts."""
-    rivals, missing = installed((*AGAINST.values(), NUMPY))
+    rivals, missing = installed((*AGAINST.values(), ZIPPED, HDF5, WEBDATASET, NUMPY))
     few = samples.first(counts(settings).files)
     with scratch(settings) as folder:
         contest = Contest(folder, BATCH)
         contenders: list[Packer] = [*map(Fed, GOALS), *rivals]
         for contender in contenders:
-            contest.enter(contender, samples if contender.takes_all else few)
+            contest.enter(contender, share(contender, samples, few))
         contest.check(samples)
         turns = take_turns(settings, contest.epochs)
     title = f"{samples.title}, shuffled batches of {BATCH}, from the page cache"
     table = turns.table(title, contest.sizes, JUDGED)
-    rest = " and ".join(rival.name for rival in rivals if not rival.takes_all)
+    rest = ", ".join(rival.name for rival in rivals if not rival.takes_all)
     table.notes += [
-        f"{len(samples):,} samples; {rest}: {len(few):,} of them. `{NUMPY.name}` is the speed of memory: a gather in "
-        "this thread that knows neither labels nor checksums.",
+        f"{len(samples):,} samples; {rest}: {len(few):,} of them at most. `{NUMPY.name}` is the speed of memory: a "
+        "gather in this thread that knows neither labels nor checksums.",
         *(f"Not measured: {line}" for line in missing.values()),
     ]
     outcome = Outcome([table])

@@ -1,6 +1,7 @@
 """What a part of the benchmark hands back: tables of figures to show, and measurements to judge. Both survive JSON.
 
-A cell of a table is text, a number, a `Spread` or nothing; its column says how numbers are written.
+A cell of a table is text, a number, a `Spread` or nothing; its column says how numbers are written. A table whose rows
+are curves has a `Chart`, which says how it is drawn.
 """
 
 from collections.abc import Iterable
@@ -38,6 +39,22 @@ class Settings:
         return cls(False, PackageCache(cache), 15, 0.1, 65, None, 500_000_000, 256, 1000, 200_000_000)
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A table as a picture: each row is a curve, each column after the first a place on the axis."""
+
+    name: str
+    across: str  # what grows from column to column
+    up: str  # what the cells are
+    places: list[float]  # of the columns after the first
+    limits: list[str]  # rows that tell what the machine can do: drawn dashed
+
+    @property
+    def file(self) -> str:
+        """The picture's name."""
+        return f"bench-{self.name}.svg"
+
+
 @dataclass
 class Table:
     """`columns` are (heading, kind of number) pairs; every row has one cell a column."""
@@ -46,6 +63,7 @@ class Table:
     columns: list[tuple[str, Kind]]
     rows: list[list[Cell]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    chart: Chart | None = None
 
     def add(self, *cells: Cell) -> None:
         """Append one row."""
@@ -55,18 +73,21 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and dictionaries; a spread becomes a dictionary of its fields."""
-        return {
+        data = {
             "title": self.title,
             "columns": [list(column) for column in self.columns],
             "rows": [[vars(cell) if isinstance(cell, Spread) else cell for cell in row] for row in self.rows],
             "notes": self.notes,
         }
+        return data | {"chart": vars(self.chart)} if self.chart else data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """A table as `to_json` wrote it."""
         rows = [[Spread(**cell) if isinstance(cell, dict) else cell for cell in row] for row in data["rows"]]
-        return cls(data["title"], [(heading, kind) for heading, kind in data["columns"]], rows, list(data["notes"]))
+        columns = [(heading, kind) for heading, kind in data["columns"]]
+        chart = Chart(**data["chart"]) if "chart" in data else None
+        return cls(data["title"], columns, rows, list(data["notes"]), chart)
 
 
 @dataclass

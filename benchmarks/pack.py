@@ -4,11 +4,10 @@
     cordwood bench pack --quick         # a look in a minute or two; writes nothing unless told where
     cordwood bench pack --only decoders # parts whose title or goals contain the word
 
-Files go to a folder below `--cache`, so that is on the disk that is measured. LitData and simplejpeg are in the extra
-`bench`. jpeg4py is a source package, and loads a library of the system (these are the commands for Debian):
+Files go to a folder below `--cache`, so that is on the disk that is measured. `make bench` installs the rivals;
+jpeg4py loads a library of the system (this is the command for Debian):
 
     apt-get install libturbojpeg0
-    pip install -c constraints.txt cffi jpeg4py
 """
 
 import sys

@@ -47,7 +47,7 @@ class Counts:
     batch: int  # and of one of its batches
 
 
-FULL = Counts(made=2000, files=8000, decoded=260, burned=800, tiny=1_000_000, story=1300, batch=256)
+FULL = Counts(made=2000, files=5000, decoded=260, burned=800, tiny=1_000_000, story=1300, batch=256)
 QUICK = Counts(made=130, files=260, decoded=52, burned=60, tiny=50_000, story=130, batch=64)
 
 

@@ -32,7 +32,7 @@ from cordwood import images
 
 TITLE = "Packing a folder of photographs"
 KEYS = ("pack-workers", "pack-litdata", "pack-plain", "pack-size")
-ROUNDS = 3  # a turn writes gigabytes
+ROUNDS = 5  # a turn writes gigabytes
 STORE = "photographs.cordwood"
 ONE, TWO = "cw.pack, one worker", "cw.pack, two workers"
 LITDATA, PLAIN, POOL = "LitData optimize, two workers", "a loop with torch.save", "the same, a pool of two"

@@ -23,6 +23,7 @@ from benchmarks.text import token_ids
 SIDE = 32  # of a small image: 3x32x32 bytes are 3 KiB
 TOKENS = 512  # a row
 SEED = 20260102
+LONGEST = 65536  # samples that a pass reads of very many
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,10 @@ def tokens(settings: Settings) -> Samples:
 
 
 def random_batches(samples: int, size: int) -> list[list[int]]:
-    """Every sample once, in random order, cut into batches; a rest that is no full batch is left out."""
-    order = np.random.default_rng(SEED).permutation(samples)
-    return [order[start : start + size].tolist() for start in range(0, samples - size + 1, size)]
+    """Every sample once, or some of very many, in random order and batches; what does not fill one is left out."""
+    chance = np.random.default_rng(SEED)
+    order = chance.permutation(samples) if samples <= LONGEST else chance.choice(samples, LONGEST, replace=False)
+    return [order[start : start + size].tolist() for start in range(0, len(order) - size + 1, size)]
 
 
 @dataclass(frozen=True)

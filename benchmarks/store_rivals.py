@@ -1,21 +1,15 @@
 """The other ways to keep a dataset, each read by its fastest documented way on two cores.
 
-What pip installs without more ado is in the extra `bench`:
+`make bench` installs them into an environment of their own. FFCV is built from source, and needs OpenCV's and
+TurboJPEG's headers, which are the system's (this is the command for Debian):
 
-    pip install -c constraints.txt -e '.[bench]'
+    apt-get install g++ pkg-config libopencv-dev libturbojpeg0-dev
 
-FFCV is built from source, and needs OpenCV's and TurboJPEG's headers (these are the commands for Debian):
-
-    apt-get install libopencv-dev libturbojpeg0-dev pkg-config
-    pip install -c constraints.txt numba opencv-python-headless pillow setuptools tqdm
-    pip install --no-build-isolation --no-deps ffcv==1.0.2
-
-(`--no-deps`, because it asks for `opencv-python`, which is the same module with windows.) A rival that does not import
-is a line of the report that says so.
+A rival that does not import is a line of the report that says so.
 
 A rival packs samples into a folder and tells in which ways it can read them. Several ways are all timed, and the
-fastest in each round is what counts. The in-process ways are given the same random batches of numbers; FFCV and LitData
-have loaders with an order of their own, whose random order is used.
+fastest in each round is what counts. The in-process ways are given the same random batches of numbers; FFCV,
+LitData and WebDataset have loaders with an order of their own, whose random order is used.
 """
 
 from collections.abc import Sequence
@@ -23,9 +17,16 @@ from typing import Protocol
 
 from benchmarks.harness import UnavailableError
 from benchmarks.store_contest import Packer
-from benchmarks.store_rivals_ffcv import Ffcv, FfcvArrays, FfcvBytes, FfcvFromDisk
-from benchmarks.store_rivals_indexed import LightningMemoryMap, NumpyFile, OneFileEach, TensorDictMemory, ZippedFileEach
-from benchmarks.store_rivals_loaders import LitData
+from benchmarks.store_rivals_ffcv import Ffcv, FfcvArrays, FfcvBytes, FfcvDefault, FfcvFromDisk
+from benchmarks.store_rivals_indexed import (
+    HierarchicalFile,
+    LightningMemoryMap,
+    NumpyFile,
+    OneFileEach,
+    TensorDictMemory,
+    ZippedFileEach,
+)
+from benchmarks.store_rivals_loaders import LitData, WebDataset
 
 
 class Rival(Packer, Protocol):
@@ -36,11 +37,22 @@ class Rival(Packer, Protocol):
 
 
 FFCV, LITDATA, TENSORDICT = Ffcv(), LitData(), TensorDictMemory()
+WEBDATASET, HDF5 = WebDataset(), HierarchicalFile()
 LMDB, FILES, NUMPY = LightningMemoryMap(), OneFileEach(), NumpyFile()
 FFCV_BYTES, FFCV_FROM_DISK, FFCV_ARRAYS, ZIPPED = FfcvBytes(), FfcvFromDisk(), FfcvArrays(), ZippedFileEach()
 
-FOR_PHOTOGRAPHS: Sequence[Rival] = (FFCV, LITDATA, TENSORDICT, LMDB, NUMPY, FILES)
-FOR_SMALL_SAMPLES: Sequence[Rival] = (FILES, LMDB, TENSORDICT, LITDATA, NUMPY)
+FOR_PHOTOGRAPHS: Sequence[Rival] = (FFCV, LITDATA, TENSORDICT, LMDB, HDF5, WEBDATASET, NUMPY, FILES, ZIPPED)
+FOR_SMALL_SAMPLES: Sequence[Rival] = (FILES, ZIPPED, LMDB, HDF5, TENSORDICT, LITDATA, WEBDATASET, NUMPY)
+FOR_CURVES: Sequence[Rival] = (
+    FfcvDefault(),
+    TENSORDICT,
+    LightningMemoryMap(readahead=True),
+    HDF5,
+    WEBDATASET,
+    FILES,
+)  # as they are unless told otherwise: where everything that is read fits into memory, reading ahead is good
+FEW = 256  # photographs as zipped files, which are slow to write and to read
+FEW_SMALL = 1024  # small samples as such files
 
 
 def installed(rivals: Sequence[Rival]) -> tuple[list[Rival], dict[str, str]]:

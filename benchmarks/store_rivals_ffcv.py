@@ -16,6 +16,7 @@ from benchmarks.store_data import Batch, Epoch, Samples, nbytes
 from benchmarks.store_rivals_loaders import WORKERS, silence
 
 NAME = "samples.beton"
+PAGE = 1 << 23  # as large as FFCV makes them
 LONG_EPOCH = 4096  # samples: what FFCV does to begin an epoch must be little against it
 MANY = 8192  # photographs: over a gigabyte, two pages of 8 MiB are little against it
 ROUNDING = 1e-6  # FFCV normalises in float64 and rounds once, torch rounds at every step
@@ -49,8 +50,8 @@ class Ffcv:
             self.write(self.fields(samples), many, Path(place))
             return nbytes(Path(place)) / len(many)
 
-    def write(self, fields: dict[str, Any], samples: Any, folder: Path) -> None:
-        writer = need("ffcv.writer").DatasetWriter(str(folder / NAME), fields, num_workers=WORKERS)
+    def write(self, fields: dict[str, Any], samples: Any, folder: Path, page: int = PAGE) -> None:
+        writer = need("ffcv.writer").DatasetWriter(str(folder / NAME), fields, page_size=page, num_workers=WORKERS)
         with silence():
             writer.from_indexed_dataset(samples, chunksize=32)
 
@@ -99,12 +100,13 @@ class FfcvFromDisk(Ffcv):
 
 
 class FfcvArrays(Ffcv):
-    """Small arrays as FFCV keeps them: a copy of their bytes each."""
+    """Arrays as FFCV keeps them: a copy of their bytes each."""
 
     name = "FFCV"
 
     def pack(self, samples: Samples, folder: Path) -> None:
-        self.write(self.fields(samples), Tuples(samples), folder)
+        page = max(PAGE, 1 << samples.rows[0].nbytes.bit_length())  # a power of two, with room for a sample
+        self.write(self.fields(samples), Tuples(samples), folder, page)
 
     def fields(self, samples: Samples) -> dict[str, Any]:
         fields = need("ffcv.fields")
@@ -119,6 +121,19 @@ class FfcvArrays(Ffcv):
         )
 
 
+class FfcvDefault(FfcvArrays):
+    """The same, with as many batches ahead as is usual; all samples are read until `least` have been."""
+
+    def __init__(self, workers: int = WORKERS, least: int = 1) -> None:
+        self.workers, self.least = workers, least
+
+    def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
+        pipeline = [need("ffcv.fields.decoders").NDArrayDecoder(), need("ffcv.transforms").ToTensor()]
+        return [
+            Reader(self.name, samples, folder, batch, self.workers).epoch("NDArrayField", pipeline, least=self.least)
+        ]
+
+
 @dataclass(frozen=True)
 class Reader:
     """Epochs of FFCV's Loader over one file."""
@@ -127,6 +142,7 @@ class Reader:
     samples: Samples
     folder: Path
     batch: int
+    workers: int = WORKERS
 
     def ahead(self, name: str, pipeline: Callable[[], list[Any]], least: int = 1) -> list[Epoch]:
         """With as many batches ahead as is usual, and with one."""
@@ -145,7 +161,7 @@ class Reader:
         loader = loaders.Loader(
             str(self.folder / NAME),
             batch_size=self.batch,
-            num_workers=WORKERS,
+            num_workers=self.workers,
             order=loaders.OrderOption.RANDOM if cached else loaders.OrderOption.QUASI_RANDOM,
             os_cache=cached,
             indices=np.tile(np.arange(len(self.samples)), times),

@@ -1,4 +1,4 @@
-"""Rivals that are asked for samples by number: a file each, LMDB, a TensorDict's memory map, one NumPy file."""
+"""Rivals that are asked for samples by number: a file each, LMDB, HDF5, a TensorDict's memory map, a NumPy file."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,7 +33,7 @@ class OneFileEach:
 
     name = "one .pt a sample"
     takes_all = False
-    workers = (0, 2)
+    workers: tuple[int, ...] = (0, 2)
 
     def available(self) -> None:
         """torch is there."""
@@ -97,10 +97,16 @@ def numbered(loader: Any, batches: Sequence[list[int]]) -> Iterator[Batch]:
 
 
 class LightningMemoryMap:
-    """LMDB: raw bytes by number, copied out of its memory map; a DataLoader around it is several times slower."""
+    """LMDB: raw bytes by number, copied out of its memory map; a DataLoader around it is several times slower.
+
+    Its documentation advises against reading ahead where samples are read in random order from more than memory holds.
+    """
 
     name = "LMDB"
     takes_all = True
+
+    def __init__(self, *, readahead: bool = False) -> None:
+        self.readahead = readahead
 
     def available(self) -> None:
         need("lmdb")
@@ -111,7 +117,7 @@ class LightningMemoryMap:
                 put.put(key(number), row.numpy().tobytes())
 
     def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
-        environment = need("lmdb").open(str(folder), readonly=True, lock=False, readahead=False, meminit=False)
+        environment = need("lmdb").open(str(folder), readonly=True, lock=False, readahead=self.readahead)
         shape, dtype = tuple(samples.rows.shape[1:]), samples.rows[0].numpy().dtype
         get = environment.begin(buffers=True).get
 
@@ -133,6 +139,43 @@ class LightningMemoryMap:
 
 def key(number: int) -> bytes:
     return number.to_bytes(4, "big")
+
+
+class HierarchicalFile:
+    """HDF5 by h5py: one contiguous dataset, which is what h5py makes unless it is told to chunk or to compress.
+
+    Its documentation wants the numbers of one selection in increasing order; row by row has no such rule. Threads do
+    not help, as h5py has one lock for the whole library, and a DataLoader with workers is several times slower.
+    """
+
+    name = "HDF5"
+    takes_all = True
+
+    def available(self) -> None:
+        need("h5py")
+
+    def pack(self, samples: Samples, folder: Path) -> None:
+        with need("h5py").File(folder / "samples.h5", "w") as file:
+            file.create_dataset(samples.field, data=samples.rows.numpy())
+            if samples.labelled:
+                file.create_dataset("label", data=np.arange(len(samples)))
+
+    def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
+        rows = need("h5py").File(folder / "samples.h5", "r")[samples.field]
+
+        def one_by_one(numbers: list[int]) -> torch.Tensor:
+            return torch.from_numpy(np.stack([rows[number] for number in numbers]))
+
+        def selected(numbers: list[int]) -> torch.Tensor:
+            order = np.argsort(numbers)
+            found = np.empty((len(numbers), *rows.shape[1:]), rows.dtype)
+            found[order] = rows[np.asarray(numbers)[order]]
+            return torch.from_numpy(found)
+
+        return [
+            in_process("HDF5, row by row", one_by_one, len(samples), batch),
+            in_process("HDF5, one selection", selected, len(samples), batch),
+        ]
 
 
 class TensorDictMemory:

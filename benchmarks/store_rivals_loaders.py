@@ -1,4 +1,4 @@
-"""LitData, which has a loader and an order of its own."""
+"""LitData and WebDataset, which have loaders and orders of their own."""
 
 import os
 import sys
@@ -13,6 +13,8 @@ from benchmarks.packages import need
 from benchmarks.store_data import Batch, Epoch, Samples
 
 WORKERS = 2
+TAR_BYTES = 64_000_000  # of a tar file: as large as a shard of ours
+SHUFFLED = 1000  # samples among which WebDataset's examples shuffle
 
 
 @contextmanager
@@ -91,3 +93,46 @@ class LitData:
     def batches(self, loader: Any, samples: Samples) -> Iterator[Batch]:
         for found in loader:
             yield Batch(found[samples.field], found["label"] if samples.labelled else None)
+
+
+class WebDataset:
+    """Tar files of .npy members, read in a row by WebDataset's WebLoader.
+
+    As its documentation says: more files than workers, files shuffled, samples shuffled within a buffer, and batches
+    made by the workers. The order is less random than that of the others, who may read any sample next.
+    """
+
+    name = "WebDataset"
+    takes_all = False
+    workers: tuple[int, ...] = (0, WORKERS)
+
+    def available(self) -> None:
+        need("webdataset")
+
+    def pack(self, samples: Samples, folder: Path) -> None:
+        pattern, most = str(folder / "%06d.tar"), max(1, len(samples) // (2 * WORKERS))
+        with need("webdataset").ShardWriter(pattern, maxcount=most, maxsize=TAR_BYTES, verbose=0) as writer:
+            for number, row in enumerate(samples.rows):
+                labels = {"cls": number} if samples.labelled else {}
+                writer.write({"__key__": f"{number:09d}", "npy": row.numpy(), **labels})
+
+    def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
+        web = need("webdataset")
+        files = sorted(str(file) for file in folder.glob("*.tar"))
+        found = []
+        for workers in self.workers:
+            dataset = web.WebDataset(files, shardshuffle=len(files)).shuffle(SHUFFLED).decode()
+            members = ("npy", "cls") if samples.labelled else ("npy",)
+            loader = web.WebLoader(
+                dataset.to_tuple(*members).batched(batch),
+                batch_size=None,
+                num_workers=workers,
+                persistent_workers=workers > 0,
+            )
+            found.append(Epoch(f"{self.name}, {workers} workers", partial(members_of, loader), len(samples)))
+        return found
+
+
+def members_of(loader: Any) -> Iterator[Batch]:
+    for rows, *labels in loader:
+        yield Batch(rows, labels[0] if labels else None)

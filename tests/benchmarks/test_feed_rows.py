@@ -338,6 +338,7 @@ def test_turns_tell_what_a_sample_took(settings: Settings, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "rival", [ZIPPED, FFCV_BYTES, FFCV_FROM_DISK, FFCV_ARRAYS], ids=lambda rival: type(rival).__name__
 )
+@pytest.mark.filterwarnings("ignore")  # a rival's own
 def test_a_rival_gives_back_what_it_packed(rival: Rival, settings: Settings, tmp_path: Path) -> None:
     here, missing = installed([rival])
     if not here:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.goals import BY_KEY, GOALS, Goal
 from benchmarks.harness import Spread
-from benchmarks.outcome import Outcome, Table
+from benchmarks.outcome import Chart, Outcome, Table
 from benchmarks.report import number, to_markdown, to_terminal, write_page, written
 
 
@@ -132,6 +132,25 @@ def test_the_page_in_the_docs_is_that_of_the_results(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
     write_page(root / "benchmarks" / "results", tmp_path / "page.md")
     assert (root / "docs" / "benchmarks.md").read_text() == (tmp_path / "page.md").read_text()
+    committed, made = (
+        {file.name: file.read_text() for file in (folder / "pictures").glob("bench-*.svg")}
+        for folder in (root / "docs", tmp_path)
+    )
+    assert committed == made
+
+
+def test_a_table_of_curves_is_a_picture_on_the_page(result: dict[str, Any], tmp_path: Path) -> None:
+    chart = Chart("sizes", "size", "samples a second", [1.0, 2.0], ["memory"])
+    table = Table("Curves", [("way", "text"), ("one", "bytes"), ("two", "bytes")], chart=chart)
+    table.add("ours", Spread.exact(3.0), None)
+    result = result | {"goals": [], "tables": [table.to_json()]}
+    (tmp_path / "scaling.json").write_text(json.dumps(result))
+    write_page(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "![Curves: the table below as curves](pictures/bench-sizes.svg)" in page
+    assert "### Goals" not in page
+    assert "Goals" not in to_terminal(result)
+    assert "<svg" in (tmp_path / "pictures" / "bench-sizes.svg").read_text()
 
 
 def test_the_terminal_shows_columns_without_markup(result: dict[str, Any]) -> None:

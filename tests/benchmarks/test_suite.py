@@ -10,8 +10,10 @@ import pytest
 from benchmarks import suite
 from benchmarks.goals import BY_KEY, GOALS
 from benchmarks.harness import MismatchError, Spread, UnavailableError
+from benchmarks.methods import METHODS, TITLES
 from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.suite import Suite, main, run
+from cordwood.cli import main as command
 
 
 def part(title: str, *keys: str, measured: float | None = None, error: Exception | None = None) -> ModuleType:
@@ -101,8 +103,23 @@ def test_a_word_that_no_part_has_is_wrong_use(capsys: pytest.CaptureFixture[str]
 
 def test_every_goal_belongs_to_one_part_of_one_suite() -> None:
     pytest.importorskip("torch")
-    from benchmarks import codecs, doctor, feed, pack, store, tensors
+    from benchmarks import codecs, doctor, feed, pack, scaling, store, tensors
 
-    suites = (codecs.SUITE, tensors.SUITE, store.SUITE, feed.SUITE, pack.SUITE, doctor.SUITE)
+    suites = (codecs.SUITE, tensors.SUITE, store.SUITE, feed.SUITE, pack.SUITE, doctor.SUITE, scaling.SUITE)
+    assert [one.name for one in suites] == list(TITLES)
     keys: list[Any] = [key for one in suites for each in one.parts for key in each.KEYS]
     assert sorted(keys) == sorted(goal.key for goal in GOALS)
+
+
+def test_every_suite_has_a_method_and_a_word_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(METHODS) == set(TITLES)
+    with pytest.raises(SystemExit):
+        command(["bench", "--help"])
+    told = capsys.readouterr().out
+    assert all(name in told for name in (*TITLES, "check"))
+
+
+def test_make_bench_runs_every_suite() -> None:
+    makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
+    line = next(line for line in makefile.splitlines() if line.startswith("BENCH_SUITES ?="))
+    assert line.partition("=")[2].split() == list(TITLES)

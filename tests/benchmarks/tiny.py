@@ -14,7 +14,7 @@ from benchmarks.harness import UnavailableError
 from benchmarks.outcome import Outcome, Settings
 from benchmarks.packages import PackageCache
 from benchmarks.store_data import Counts, Epoch, Samples, nbytes
-from benchmarks.store_rivals import FFCV, LITDATA, LMDB, TENSORDICT
+from benchmarks.store_rivals import FFCV, HDF5, LITDATA, LMDB, TENSORDICT, WEBDATASET, Rival
 from benchmarks.store_rivals_indexed import NumpyFile, OneFileEach
 
 TINY = Counts(
@@ -59,10 +59,15 @@ class Copies(NumpyFile):
 
 def copies_of(modules: Iterable[ModuleType], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Copies in the place of all rivals that have to be installed, wherever these modules name them."""
-    copies: dict[str, Any] = {
-        word: Copies(rival.name)
-        for word, rival in (("FFCV", FFCV), ("LITDATA", LITDATA), ("LMDB", LMDB), ("TENSORDICT", TENSORDICT))
+    installed: dict[str, Rival] = {
+        "FFCV": FFCV,
+        "LITDATA": LITDATA,
+        "LMDB": LMDB,
+        "TENSORDICT": TENSORDICT,
+        "HDF5": HDF5,
+        "WEBDATASET": WEBDATASET,
     }
+    copies: dict[str, Any] = {word: Copies(rival.name) for word, rival in installed.items()}
     copies |= {"FFCV_BYTES": copies["FFCV"], "FFCV_FROM_DISK": copies["FFCV"], "FFCV_ARRAYS": copies["FFCV"]}
     for module in modules:
         for word in copies.keys() & vars(module).keys():
@@ -76,7 +81,7 @@ def hide_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(self: object) -> None:
         raise UnavailableError("not here")
 
-    for rival in (FFCV, LITDATA, LMDB, TENSORDICT):
+    for rival in (FFCV, LITDATA, LMDB, TENSORDICT, HDF5, WEBDATASET):
         monkeypatch.setattr(type(rival), "available", missing)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SUITES = ("codecs", "tensors", "store")
+SUITES = ("codecs", "tensors", "scaling", "check")
 # Tells, through a neighbour, what it was given.
 SUITE = """
 from benchmarks.neighbour import tell

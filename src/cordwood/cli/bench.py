@@ -15,17 +15,28 @@ from cordwood.errors import UsageError
 
 HELP = "run a benchmark (in a checkout of the project)"
 
+_SUITES = ("codecs", "tensors", "store", "feed", "pack", "doctor", "scaling", "check")
+_EXAMPLES = """examples:
+  make bench                            install the rivals into an environment of their own, and run everything
+  cordwood bench codecs --quick         a look in a minute
+  cordwood bench feed --only training   the parts whose title or goals contain the word
+  cordwood bench scaling                how cost grows, with charts
+  cordwood bench check codecs           compare a new run with the committed results; 1 if something got worse
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood bench`` takes."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
     parser.add_argument(
-        "suite", choices=["codecs", "tensors", "store", "feed", "pack", "doctor"], help="what to measure"
+        "suite", choices=_SUITES, help="what to measure; check: measure again, and compare with the committed results"
     )
     parser.add_argument(
         "options",
         nargs=argparse.REMAINDER,
         metavar="...",
-        help="the suite's own options, such as --quick, --only WORD, --json FILE; `bench tensors --help` tells all",
+        help="the suite's own options, such as --quick, --only WORD, --json FILE; `cordwood bench tensors --help` tells all",
     )
 
 
@@ -53,8 +64,8 @@ def load_main(root: Path, suite: str) -> Callable[[list[str]], int]:
         module = import_module(f"benchmarks.{suite}")
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"the benchmark needs the module {error.name!r}, which is not installed; run: "
-            f"pip install -c constraints.txt -e '.[bench]' in {root}"
+            f"the benchmark needs the module {error.name!r}, which is not installed; run `make bench` in {root}, which "
+            "makes an environment with everything, or: pip install -c constraints.txt -e '.[bench]'"
         ) from error
     return cast("Callable[[list[str]], int]", module.main)
 
