@@ -72,6 +72,9 @@ def times_of(figure: Figure, table: Table, result: dict[str, Any], quotient: flo
         return float(goal["measured"]["median"])
     if figure.time_of:
         return 1 / number(cell(table, figure.ours, figure.time_of))
+    by_rounds = f"{figure.ours}: speed, of this"
+    if figure.kind == "rate" and by_rounds in (heading for heading, _ in table.columns):
+        return number(cell(table, figure.rival, by_rounds))
     return quotient
 
 
@@ -162,10 +165,12 @@ def anchor(title: str) -> str:
 def machine(results: Mapping[str, dict[str, Any]], language: Language) -> str:
     """One sentence on what they were measured with; every value that the result files have, if they differ."""
 
-    def all_of(key: str) -> str:
-        return ", ".join(dict.fromkeys(str(result["environment"][key]) for result in results.values()))
+    comma = WORDS[language]["comma"]
 
-    where = f"{all_of('processor')}, {all_of('system')}, {all_of('python')}, torch {all_of('torch')}"
+    def all_of(key: str) -> str:
+        return comma.join(dict.fromkeys(str(result["environment"][key]) for result in results.values()))
+
+    where = comma.join([*map(all_of, ("processor", "system", "python")), f"torch {all_of('torch')}"])
     return WORDS[language]["machine"].format(cores=all_of("cores given"), where=where)
 
 

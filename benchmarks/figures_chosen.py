@@ -14,22 +14,27 @@ HEADINGS: dict[Language, tuple[str, ...]] = {
 WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "colon": ": ",
+        "comma": ", ",
         "smaller": "{}x smaller",
         "larger": "{}x larger",
         "speed": "{}x as fast",
         "count": "{} of {}",
         "machine": "Medians, taken in turns with the rival, after results were compared: {cores} cores, {where}. "
-        "A ratio of speeds is the median over rounds, so it may differ a little from that of the medians. "
+        "A ratio of speeds is the median over rounds, in most rows against whichever of the rival's settings was the "
+        "fastest in each; so it is not the quotient of the two medians beside it. "
         "Better is **bold**. The links lead to the whole tables, with spread, versions, method and command.",
     },
     "zh": {
         "colon": "：",
-        "smaller": "体积 1/{}",
-        "larger": "体积 {} 倍",
-        "speed": "速度 {} 倍",
+        "comma": "、",
+        # A word joiner: a narrow column must not be broken inside of a word.
+        "smaller": "体&#8288;积 1/{}",
+        "larger": "体&#8288;积 {} 倍",
+        "speed": "速&#8288;度 {} 倍",
         "count": "{} / {}",
         "machine": "均为中位数：先核对结果一致，再与对手交替计时；{cores} 核，{where}。"
-        "速度之比是各轮比值的中位数，可能与两个中位数之比略有出入。**粗体**为更优的一方。"
+        "速度之比是各轮比值的中位数，多数行里每轮都与对手当轮最快的设置相比，所以不等于旁边两个中位数之商。"
+        "**粗体**为更优的一方。"
         "链接指向完整的表格，内有离散程度、版本、方法和命令。",
     },
 }
@@ -48,7 +53,8 @@ class Figure:
     other: dict[Language, str]  # the rival's name in the README
     kind: Literal["size", "seconds", "rate", "share"]
     # "Times as fast", taken round by round: the goal that was judged by it (the best of the rival's ways in each
-    # round), or the column of our row that has the time in parts of the rival's.
+    # round), or the column of our row that has the time in parts of the rival's. Without either, the table's own
+    # column of such ratios, if it has one.
     goal: str = ""
     time_of: str = ""
 
@@ -83,12 +89,18 @@ _FED: dict[Language, str] = {
     "zh": "给训练供照片，打乱顺序，float32：样本/秒",
 }
 _BYTES: dict[Language, str] = {"en": "the same: bytes a photograph", "zh": "同上：每张照片的大小"}
+_TOKENS = "512-token rows, shuffled"
+_TOKENS_RAW: dict[Language, str] = {
+    "en": 'rows of 512 token ids, shuffled, uncompressed (`goal="raw"`): rows/s',
+    "zh": '每行 512 个 token id，打乱顺序，不压缩（`goal="raw"`）：行/秒',
+}
 _FFCV_NAME: dict[Language, str] = {"en": "FFCV, uncompressed uint8", "zh": "FFCV（不压缩的 uint8）"}
 
 FIGURES: tuple[Figure | Count, ...] = (
     Figure(
         "pack", _STORY, "cw.pack, balanced", "torch.save(batch[b])", "bytes", _KEPT,
-        both("`torch.save(batch[b])`"), "size",
+        {"en": "`torch.save(batch[b])`, counted from a few files", "zh": "`torch.save(batch[b])`（由几个文件推算）"},
+        "size",
     ),
     Figure(
         "pack", _STORY, "cw.pack, balanced", "torch.save(batch[b].clone())", "bytes", _KEPT,
@@ -142,14 +154,17 @@ FIGURES: tuple[Figure | Count, ...] = (
         {"en": "JPEG files, DataLoader", "zh": "JPEG 文件，DataLoader"}, "share",
     ),
     Figure(
-        "feed", "512-token rows, shuffled", "ours, raw", "LMDB, copied row by row", "samples a second",
-        {"en": "rows of 512 token ids, shuffled: rows/s", "zh": "每行 512 个 token id，打乱顺序：行/秒"}, both("LMDB"),
-        "rate", goal="feed-tokens-lmdb",
+        "feed", _TOKENS, "ours, raw", "LMDB, copied row by row", "samples a second", _TOKENS_RAW, both("LMDB"), "rate",
+        goal="feed-tokens-lmdb",
     ),
     Figure(
-        "feed", "512-token rows, shuffled", "ours, raw", "FFCV, NDArrayField, one batch ahead", "samples a second",
-        {"en": "rows of 512 token ids, shuffled: rows/s", "zh": "每行 512 个 token id，打乱顺序：行/秒"}, both("FFCV"),
-        "rate", goal="feed-tokens-ffcv",
+        "feed", _TOKENS, "ours, raw", "FFCV, NDArrayField, one batch ahead", "samples a second", _TOKENS_RAW,
+        both("FFCV"), "rate", goal="feed-tokens-ffcv",
+    ),
+    Figure(
+        "feed", _TOKENS, "ours, fast", "FFCV, NDArrayField, one batch ahead", "samples a second",
+        {"en": 'the same, compressed with `goal="fast"`: rows/s', "zh": '同上，用 `goal="fast"` 压缩：行/秒'},
+        both("FFCV"), "rate",
     ),
     Figure(
         "tensors", "real float32 weights in one file", "cw.save to .cord, balanced", "torch.save", "bytes",

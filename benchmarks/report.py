@@ -4,6 +4,7 @@ python -m benchmarks.report                 # write the page and its pictures ag
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,31 @@ from benchmarks.harness import Spread
 from benchmarks.methods import METHODS, TITLES
 from benchmarks.outcome import Cell, Kind, Table
 
+INTRODUCTION = (
+    "*Written by the benchmarks from their result files; not edited by hand.*",
+    "",
+    "`make bench only=codecs` measures a chapter again, with the rivals in an environment of their own; without `only` "
+    "it is all of them. Figures are medians, with the quartiles in brackets where they differ; a column such as "
+    "*of PNG* or *speed, of this* is a ratio, taken in turns with the other one. Goals stand first, met or missed: a "
+    "*must* is what the project set itself before it measured, an *aim* what it hoped for. Each chapter ends with the "
+    "machine, the versions and the method.",
+)
 PICTURES = "pictures"  # the folder beside the page
 
 
 def to_markdown(results: Mapping[str, dict[str, Any]]) -> str:
     """The whole page: a chapter for each suite's result."""
-    lines = ["# Benchmarks", "", "*Written by the benchmarks from their result files; not edited by hand.*", ""]
+    lines = ["# Benchmarks", "", *INTRODUCTION, ""]
+    lines += [f"* [{title}](#{anchor(title)})" for name, title in TITLES.items() if name in results] + [""]
     for name, title in TITLES.items():
         if name in results:
             lines += [f"## {title}", "", *chapter(results[name], METHODS[name])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def anchor(title: str) -> str:
+    """What a link to a heading ends with."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def chapter(result: dict[str, Any], method: str) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks import figures
-from benchmarks.figures_chosen import FIGURES, READMES, Language
+from benchmarks.figures_chosen import FIGURES, READMES, Figure, Language
 from tests.pageblocks import ROOT
 
 
@@ -28,6 +28,14 @@ def test_figures_say_who_is_better_and_by_how_much() -> None:
             wins = times[2] == "smaller" or (times[2] == "as fast" and float(times[1].replace(",", "")) > 1)
             assert ours.startswith("**") is wins, row
             assert other.endswith("**") is not wins, row
+
+
+def test_ratios_of_speeds_are_taken_round_by_round() -> None:
+    results = figures.load_results()
+    for figure in FIGURES:
+        if isinstance(figure, Figure) and figure.kind == "rate":
+            table = figures.table_of(figure, results)
+            assert figures.times_of(figure, table, results[figure.suite], quotient=-1.0) > 0, figure
 
 
 def test_a_figure_without_its_file_is_left_out_and_told() -> None:
