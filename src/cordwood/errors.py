@@ -1,8 +1,8 @@
 """Every error that Cordwood raises on purpose.
 
     CordwoodError
-    ├── UsageError    (ValueError)  a call that cannot be meant: an unknown goal, a wrong shape, a missing extra
-    ├── FormatError   (ValueError)  bytes from outside that are not what they should be; carries a numbered reason
+    ├── UsageError    (ValueError)  a call that cannot be meant: unknown goal, wrong shape
+    ├── FormatError   (ValueError)  bad bytes from outside; carries a numbered reason
     ├── StorageError  (OSError)     the disk or the file system said no
     ├── FeedError                   a batch could not be made or delivered
     ├── PackError                   an input could not be preprocessed
