@@ -73,6 +73,12 @@ def damaged(folder: Path) -> Any:
     return cw.verify(folder / "bad.cordwood")
 
 
+def fed(folder: Path) -> cw.Loader:
+    loader = cw.Loader(cw.open(folder / "x.cordwood"), 8)
+    assert sum(len(batch["image"]) for batch in loader) == 20
+    return loader
+
+
 # What somebody may leave on the last line of a cell -> words that must be seen.
 THINGS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
     "inspect file": (lambda folder: cw.inspect(folder / "x.pt"), ("[10]", "float32", "wasted", "4.0 kB")),
@@ -93,6 +99,12 @@ THINGS: dict[str, tuple[Callable[[Path], Any], tuple[str, ...]]] = {
     ),
     "trimmed": (lambda folder: cw.trim(folder / "x.pt", folder / "y.pt"), ("x.pt -> ", "smaller", "before", "after")),
     "exported": (lambda folder: cw.export(folder / "x.cordwood", folder / "out"), ("20 files",)),
+    "loader": (
+        lambda folder: cw.Loader(cw.open(folder / "x.cordwood"), 8),
+        ("20 samples in 3 batches of 8",),
+    ),
+    "fed loader": (fed, ("Loader of 20", "epoch 0", "waited for data", "everything else")),
+    "stats": (lambda folder: fed(folder).stats(), ("epoch 0", "3 batches, 20 samples", "waited for data", "decoding")),
     "merged": (lambda folder: cw.merge([folder / "x.cordwood"], folder / "m.cordwood"), ("1 shard", "linked")),
 }
 
@@ -109,6 +121,15 @@ def test_it_shows_itself(name: str, folder: Path) -> None:
     assert "\x1b" not in shown.words
     for word in words:
         assert word in shown.words
+
+
+def test_classes_stand_below_pictures(tmp_path: Path) -> None:
+    samples = [{"label": number % 2, "image": torch.zeros(3, 8, 8, dtype=torch.uint8)} for number in range(4)]
+    fields = {"label": cw.Field(classes=["cat", "<dog>"])}
+    cw.pack(samples, tmp_path / "x.cordwood", workers=0, progress=False, fields=fields)
+    shown = Shown(cw.open(tmp_path / "x.cordwood")._repr_html_())
+    assert shown.tags.count("img") == 4
+    assert "cat <dog> cat <dog>" in " ".join(shown.words.split())
 
 
 def test_a_report_is_a_page_of_its_own() -> None:

@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "select": (lambda path: cw.open(path).select("imgae", "label"), "'image'"),
     "column": (lambda path: cw.open(path).column("lable"), "'label'"),
     "collate": (lambda path: cw.Loader(cw.open(path), batch_size=1, collate={"imagee": "pad"}), "'image'"),
+    "normalize": (lambda path: cw.Loader(cw.open(path), batch_size=1, normalize={"imag": (0, 1)}), "'image'"),
     "memory": (lambda path: cw.Loader(cw.open(path), batch_size=1, memory="rma"), "'ram'"),
     "export": (lambda path: cw.export(path, path.with_name("out"), "cords"), "'cord'"),
     "goal": (lambda path: cw.save(torch.zeros(3), path.with_name("x.cord"), goal="smal"), "'small'"),
@@ -87,9 +88,9 @@ def test_the_library_says_what_may_have_been_meant(name: str, store: Path) -> No
     assert str(raised.value).endswith(f"{meant}?")
 
 
-def test_python_itself_hints_at_public_names() -> None:
-    with pytest.raises(AttributeError) as raised:
-        cw.inspct  # noqa: B018
-    # What Python's traceback makes "Did you mean: 'inspect'?" of.
-    assert (raised.value.name, raised.value.obj) == ("inspct", cw)
-    assert "inspect" in dir(cw)
+@pytest.mark.parametrize(("typed", "meant"), [("pakc", "pack"), ("Loadr", "Loader"), ("inspct", "inspect")])
+def test_a_public_name_that_is_mistyped(typed: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{typed}'; did you mean '{meant}'") as raised:
+        getattr(cw, typed)
+    assert raised.value.name == typed
+    assert meant in dir(cw)

@@ -23,7 +23,6 @@ What it has to say while it works goes to the logger ``"cordwood"``, which is si
 """
 
 import logging
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -150,12 +149,19 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
-        # With these two Python adds: Did you mean: 'load'?
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}", name=name)
     module = import_module(f"{__name__}.{home}")
     value = module if name == home else getattr(module, name)
     globals()[name] = value  # the next access does not come here
     return value
+
+
+def _meant(name: str) -> str:
+    if name.startswith("_"):  # asked by programs, not by people
+        return ""
+    from cordwood.spelling import did_you_mean
+
+    return did_you_mean(name, __all__)
 
 
 def __dir__() -> list[str]:

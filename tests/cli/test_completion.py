@@ -28,10 +28,13 @@ TYPED = {
     "cordwood inspect train.cordwood ch": "cordwood inspect train.cordwood checkpoint.pt",
     "cordwood doctor --steps 3 co": "cordwood doctor --steps 3 compare",
     "cordwood doctor compare be": "cordwood doctor compare before.json",
+    "cordwood doctor ": "cordwood doctor",  # a script, or `compare`: nobody knows
     "cordwood doctor train.p": "cordwood doctor train.py",
     "cordwood doctor train.py --step": "cordwood doctor train.py --step",  # it is the script's own
     "cordwood completion f": "cordwood completion fish",
     "cordwood bench fe": "cordwood bench feed",
+    "cordwood bench check fe": "cordwood bench check feed",
+    "cordwood bench check feed co": "cordwood bench check feed codecs",
 }
 FISH = {True: "-l", False: "-s"}  # how it calls long and short options
 SET_UP = {
@@ -51,7 +54,7 @@ def needs(shell: str) -> "pytest.MarkDecorator":
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "train.cordwood").mkdir()
-    for name in ("train.py", "checkpoint.pt", "before.json", "verify-me-not.txt"):
+    for name in ("train.py", "checkpoint.pt", "before.json", "before.py", "verify-me-not.txt"):
         (tmp_path / name).touch()
     for shell in SCRIPTS:
         (tmp_path / f".completion.{shell}").write_text(script_of(shell))
@@ -119,9 +122,13 @@ def test_fish_completes(folder: Path) -> None:
         assert done.stderr == ""
         offered = [line.partition("\t")[0] for line in done.stdout.splitlines()]
         before = typed.rpartition(" ")[0]
-        found[typed] = f"{before} {offered[0]}".removesuffix("/") if len(offered) == 1 else typed
-    # fish knows no arguments of a script, and offers the doctor's options behind it, too.
-    assert found == {**TYPED, "cordwood doctor train.py --step": "cordwood doctor train.py --steps"}
+        found[typed] = f"{before} {offered[0]}".removesuffix("/") if len(offered) == 1 else typed.strip()
+    # fish knows no arguments of a script, and offers the doctor's options behind it, too; and it offers all files.
+    assert found == {
+        **TYPED,
+        "cordwood doctor train.py --step": "cordwood doctor train.py --steps",
+        "cordwood doctor compare be": "cordwood doctor compare be",
+    }
 
 
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in SCRIPTS])

@@ -46,6 +46,8 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     made = Runs(report=make_report())
     monkeypatch.setattr(script, "run_script", made)
     monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "compare"):
+        Path(name).touch()
     return made
 
 
@@ -109,6 +111,14 @@ def test_the_report_goes_to_stderr(runs: Runs, capsys: Output) -> None:
     assert out == "the script's own words\n"
     assert err.startswith("doctor: nothing worth changing\n")
     assert "\x1b" not in err
+
+
+def test_where_files_are_is_told(runs: Runs, capsys: Output) -> None:
+    assert cli.main(["doctor", "--json", "r.json", "--html", "page.html", "train.py"]) == 0
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "cordwood: the report as JSON is in r.json",
+        "cordwood: the report as a page is in page.html",
+    ]
 
 
 def test_quiet_prints_nothing_and_writes_files(runs: Runs, capsys: Output) -> None:

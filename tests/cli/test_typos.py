@@ -25,14 +25,14 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["INSPECT", "x.pt"], "cordwood: error: there is no verb 'INSPECT'; did you mean 'inspect'?"),
         (["check", "x"], "cordwood: error: there is no verb 'check'; did you mean 'verify'?"),
         (["compare", "a", "b"], "cordwood: error: there is no verb 'compare'; did you mean 'doctor compare'?"),
-        (["--verson"], "cordwood: error: unrecognized arguments: --verson; did you mean --version by --verson?"),
+        (["--verson"], "cordwood: error: unknown option --verson; did you mean --version?"),
         (
             ["verify", "x", "--slavage", "y"],
-            "cordwood verify: error: unrecognized arguments: --slavage y; did you mean --salvage by --slavage?",
+            "cordwood verify: error: unknown option --slavage; did you mean --salvage?",
         ),
         (
             ["merge", "a", "b", "--ouput=x"],
-            "cordwood merge: error: the following arguments are required: -o/--out; did you mean --out by --ouput?",
+            "cordwood merge: error: unknown option --ouput; did you mean --out?",
         ),
         (
             ["export", "a", "b", "--to", "crod"],
@@ -41,7 +41,7 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         ),
         (
             ["doctor", "--seconds", "3", "--htlm", "x.html", "train.py"],
-            "cordwood doctor: error: unrecognized arguments: --htlm; did you mean --html by --htlm?",
+            "cordwood doctor: error: unknown option --htlm; did you mean --html?",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_no_hint_for_what_is_like_nothing_or_is_no_option(words: list[str], caps
         assert cli.main(words) == 2
         assert "did you mean --" not in capsys.readouterr().err
     else:
-        assert "by --jso?" not in (said := complaint(words, capsys))
+        assert "--jso;" not in (said := complaint(words, capsys))
         assert ("did you mean" in said) == ("--jsn" in words)
 
 
@@ -84,3 +84,21 @@ def test_a_missing_file_is_compared_with_what_lies_beside_it(
     assert capsys.readouterr().err == (
         "cordwood: chekpoint.pt: no such file or folder; did you mean 'checkpoint.pt'?\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["doctor", "trian.py"], "train.py"),
+        (["doctor", "comapre", "a.json", "b.json"], "compare"),
+        (["trim", "chekpoint.pt"], "checkpoint.pt"),  # before it is asked where to
+    ],
+)
+def test_names_of_files(
+    words: list[str], meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("checkpoint.pt", "train.py"):
+        Path(name).touch()
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean '{meant}'?\n")

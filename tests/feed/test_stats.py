@@ -82,6 +82,9 @@ def test_for_people(ds: cw.Dataset) -> None:
     assert "(mmap)" in lines[3]
     assert "MB" in lines[3] or "MiB" in lines[3]
     assert len(lines) == 4
+    few = Loader(ds.subset([0]), 8)
+    list(few)
+    assert str(few.stats()).splitlines()[0] == "epoch 0: 1 batch, 1 sample"
     assert repr(loader) == "<Loader of 90 samples in 12 batches of 8, shuffled>"
 
 

@@ -143,6 +143,12 @@ def test_failures_are_told_and_left_out() -> None:
     assert "4 failed in all" in str(found)
 
 
+def test_what_goes_wrong_says_nothing_of_a_store_that_is_gone() -> None:
+    with pytest.raises(UsageError, match="'y'") as caught:
+        tried(Numbers(3), fields={"y": cw.Field(keep_encoded=True)})
+    assert not getattr(caught.value, "__notes__", [])
+
+
 def test_without_samples_it_is_said_why() -> None:
     with pytest.raises(PackError, match=r"none of 3 inputs .*input 0: ValueError: number 0 is broken") as caught:
         tried(Numbers(3, broken=frozenset(range(3))))

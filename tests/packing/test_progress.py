@@ -110,13 +110,13 @@ def test_without_a_number_of_inputs_no_time_is_left() -> None:
 def test_everything_is_told() -> None:
     pace = pace_of(PackProgress(of_inputs=1000), STATE)
     assert "  ".join(parts(STATE, pace)) == (
-        "packing  45%  450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0:1  7 dropped"
+        "packing  45%    450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0:1  7 dropped"
     )
     unknown = replace(STATE, of_inputs=None, failed=0, dropped=0)
     assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0:1"
-    assert parts(PackProgress(of_inputs=0), Pace()) == ["packing  100%", "0/0"]
+    assert parts(PackProgress(of_inputs=0), Pace()) == ["packing 100%", "0/0"]
     waiting = replace(PackProgress(of_inputs=9), seconds=3.0)
-    assert parts(waiting, pace_of(PackProgress(of_inputs=9), waiting)) == ["packing  0%", "0/9"]
+    assert parts(waiting, pace_of(PackProgress(of_inputs=9), waiting)) == ["packing   0%", "0/9"]
 
 
 @pytest.mark.parametrize("width", range(1, 160))
@@ -126,17 +126,35 @@ def test_a_line_fits_its_width(width: int) -> None:
     assert text.startswith("packing  45%"[:width])
 
 
-def test_the_bar_shows_the_fraction_and_gives_way_first() -> None:
+def test_the_bar_shows_the_fraction_and_what_matters_least_gives_way() -> None:
     pace = pace_of(PackProgress(of_inputs=1000), STATE)
     wide = line(STATE, pace, 200)
     assert f"[{'#' * 18}{'.' * 22}]" in wide
     assert "7 dropped" in wide
-    narrow = line(STATE, pace, 88)
-    assert "[" not in narrow
-    assert "7 dropped" in narrow
-    assert "dropped" not in line(STATE, pace, 80)
+    assert "dropped" not in line(STATE, pace, 88)
+    assert "[###.....]" in line(STATE, pace, 60)
+    assert "[" not in line(STATE, pace, 40)
     assert "#" * 40 in line(replace(STATE, inputs=1000), pace, 200)
     assert "[" not in line(replace(STATE, of_inputs=None), pace, 200)
+
+
+@pytest.mark.parametrize("width", [50, 60, 79, 90, 100, 120, 200])
+def test_the_bar_stays_where_it_is(width: int) -> None:
+    begin = PackProgress(of_inputs=1000, workers=2)
+    pace, seen = Pace(), set()
+    for state in (begin, replace(begin, inputs=5, samples=5, seconds=4.0), STATE, replace(STATE, inputs=1000)):
+        pace.add(state)
+        text = line(state, pace, width)
+        seen.add((text.index("["), text.index("]"), text.index("/1,000")))
+    assert len(seen) == 1
+
+
+def test_until_the_first_input_is_done_workers_start() -> None:
+    begin = PackProgress(inputs=4, of_inputs=9, resumed=4, workers=2)
+    assert parts(begin, Pace()) == ["packing  44%", "4/9", "starting 2 workers"]
+    assert "starting" not in line(replace(begin, inputs=5), Pace(), 80)
+    assert "starting" not in line(replace(begin, workers=0), Pace(), 80)
+    assert line(replace(begin, workers=1), Pace(), 80).endswith("starting 1 worker")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +195,7 @@ def test_a_terminal_has_one_line_that_is_wiped(clock: Clock, monkeypatch: pytest
         report(PackProgress(inputs=10, of_inputs=10, samples=10, seconds=2.0))
     first, second, wiped, end = stream.getvalue().split("\r")[1:]
     assert first.startswith("packing  50%  [#")
-    assert second.startswith("packing  100%  [#")
+    assert second.startswith("packing 100%  [#")
     assert len(second) >= len(first.rstrip())
     assert max(len(first), len(second)) <= 59
     assert wiped == " " * len(second)

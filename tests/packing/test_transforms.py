@@ -332,7 +332,7 @@ def test_a_transform_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert prepare_transform("named_transforms:prepare").apply(1, SEED) == [2]
     assert prepare_transform({"a": "named_transforms:Group.half"}).apply({"a": 4}, SEED) == [{"a": 2}]
     for text, told in (
-        ("named_transforms:prepair", "no 'prepair'; is it 'prepare'"),
+        ("named_transforms:prepair", "no 'prepair'; did you mean 'prepare'"),
         ("named_transforms:zzz", "has no 'zzz': it has Group, prepare"),
         ("named_transforms:NUMBER", "transform is 3"),
         ("named_transforms.py:prepare", "finds no 'named_transforms.py'"),

@@ -45,7 +45,7 @@ class TestNamed:
 
     def test_a_name_that_is_nearly_right(self, here: Path) -> None:
         (here / "nearly.py").write_text("def prepare(): pass\n")
-        with pytest.raises(UsageError, match="nearly has no 'prepar'; is it 'prepare'"):
+        with pytest.raises(UsageError, match="nearly has no 'prepar'; did you mean 'prepare'"):
             named("nearly:prepar", "transform")
 
     @pytest.mark.parametrize(

@@ -74,4 +74,4 @@ def test_damage_is_not_trimmed_away(tmp_path: Path) -> None:
     assert path.read_bytes() == bytes(data)
     trimmed = cw.trim(path, tmp_path / "y.pt")
     assert len(trimmed.damaged) == 1
-    assert "1 trimmed records were not compared" in " ".join(trimmed.notes)
+    assert "1 trimmed record: checksums were not compared" in " ".join(trimmed.notes)

@@ -102,5 +102,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tell(what: str, error: BaseException) -> None:
-    """What went wrong, and what the library has noted beside it."""
-    print("\n".join([f"cordwood: {what}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+    """What went wrong, below what is noted of its cause, and what the library has noted beside it."""
+    lines = [*getattr(error.__cause__, "__notes__", ()), f"cordwood: {what}", *getattr(error, "__notes__", ())]
+    print("\n".join(lines), file=sys.stderr)

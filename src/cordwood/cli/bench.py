@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "options",
         nargs=argparse.REMAINDER,
         metavar="...",
-        help="the suite's own options, such as --quick, --only WORD, --json FILE; `cordwood bench tensors --help` tells all",
+        help="the suite's own options, such as --quick, --only WORD, --json FILE; all: cordwood bench tensors --help",
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from cordwood.cli.colour import wants_colour
 from cordwood.errors import StorageError, UsageError
+from cordwood.spelling import did_you_mean, did_you_mean_path
 
 if TYPE_CHECKING:
     from cordwood.doctor.report import Report
@@ -30,7 +31,7 @@ The report goes to stderr: stdout is the script's. Exit code: the script's own i
 is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2: wrong use; 3: a bad report.
 """
 _COMPARE = "compare"
-_OUTPUTS = ("json", "html", "pstats")
+_CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 _BAD_DATA = 3
 
 
@@ -77,8 +78,9 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.seconds < float("inf"):
         raise UsageError(f"--seconds {arguments.seconds}: a number of seconds is expected, 0 or more")
     rank = _rank()
-    files = {name: _of_rank(getattr(arguments, name), rank) for name in _OUTPUTS}
+    files = {name: _of_rank(getattr(arguments, name), rank) for name in _CONTENTS}
     _check_outputs({f"--{name}": file for name, file in files.items()})
+    _check_script(words[0], arguments.module)
     for name, file in files.items():  # the script may go to another folder
         setattr(arguments, name, None if file is None else file.absolute())
 
@@ -92,23 +94,37 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     was_there = _changed_at(profile)
     code, report = run_script(words[0], words[1:], options, module=arguments.module)
     if not rank:
-        _tell_of_misplaced(words, stderr)
+        _tell_of_misplaced(words, [name for name, file in files.items() if file is None], stderr)
     if report is None:
         return code
     if not arguments.quiet and not rank:
         print_report(report, stderr)
+    written = dict(files)
     if profile is not None and _changed_at(profile) == was_there:
+        written["pstats"] = None
         from cordwood.tensors.sizes import printable
 
         why = report.document["missing"].get("stacks", "there was too little to sample")
         print(f"cordwood: --pstats {profile} was not written: {printable(why)}", file=stderr)
     unsaved = _save(report, {".json": arguments.json, ".html": arguments.html}, stderr)
+    if not arguments.quiet and not rank and not unsaved:
+        for name, file in written.items():
+            if file is not None:
+                _print(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
     return code or unsaved or report.exit_code
 
 
-def _tell_of_misplaced(words: list[str], stderr: TextIO) -> None:
+def _check_script(script: str, module: bool) -> None:
+    """A script that is not there, before torch is imported: what may have been meant?"""
+    if module or Path(script).exists():
+        return
+    meant = did_you_mean_path(script) or did_you_mean(script, [_COMPARE])
+    raise UsageError(f"{script} is no file: a Python script is expected, or -m and the name of a module{meant}")
+
+
+def _tell_of_misplaced(words: list[str], names: list[str], stderr: TextIO) -> None:
     """Files that were asked for behind the script's name: the script got these words, and most scripts ignore them."""
-    for name in _OUTPUTS:
+    for name in names:
         if any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words[1:]):
             print(
                 f"cordwood: --{name} stands behind {words[0]}, so it went to the script; the doctor's own options come "

@@ -3,7 +3,7 @@
 ::
 
     cordwood: error: there is no verb 'pakc'; did you mean 'pack'?
-    cordwood pack: error: unrecognized arguments: --goall; did you mean --goal by --goall?
+    cordwood pack: error: unknown option --goall; did you mean --goal?
     cordwood export: error: argument --goal: invalid choice: 'smal' (choose from ...); did you mean 'small'?
 """
 
@@ -54,10 +54,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """As the parent does, with what may have been meant."""
-        # Whatever argparse complains of may be a consequence of an option that is mistyped.
         found = {option: nearest(option, self._option_string_actions) for option in self._unknown_options()}
-        meant = " and ".join(f"{known} by {option}" for option, known in found.items() if known is not None)
-        super().error(f"{message}; did you mean {meant}?" if meant else message)
+        # Whatever argparse complains of, it may be a consequence of an option that is mistyped.
+        mistyped = [f"unknown option {option}; did you mean {known}?" for option, known in found.items() if known]
+        super().error(" ".join(mistyped) or message)
 
     def _unknown_options(self) -> Iterator[str]:
         """Words that look like long options of this parser and are none."""

@@ -12,23 +12,41 @@ _BASH_HEAD = """\
 _cordwood_words() { COMPREPLY=($(compgen -W "$1" -- "$cur")); compopt +o default +o bashdefault 2>/dev/null; }
 _cordwood_nothing() { compopt +o default +o bashdefault 2>/dev/null; }
 _cordwood_folders() { compopt +o default +o bashdefault -o dirnames 2>/dev/null; }
+# Words, and files beside them.
+_cordwood_words_or_files() {
+    COMPREPLY=($(compgen -W "$1" -- "$cur"))
+    if ((${#COMPREPLY[@]})); then
+        local IFS=$'\n'
+        COMPREPLY+=($(compgen -f -- "$cur"))
+        compopt -o filenames 2>/dev/null
+    fi
+}
+# Files with a suffix, and folders, in which there may be some; all files where there are none of these.
+_cordwood_files() {
+    local IFS=$'\n'
+    COMPREPLY=($(compgen -f -X "!*$1" -- "$cur"; compgen -d -- "$cur"))
+    compopt -o filenames 2>/dev/null
+}
 
-# How many words before this one, from number $1 on, are neither options nor the values of those listed behind it.
+# How many words before this one, from number $1 on, are neither options nor the values of those listed behind it; and
+# the first of them.
 _cordwood_count() {
     local i word=$1 value_of=" $2 "
-    count=0
+    count=0 first=""
     for ((i = word; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         if [[ $word == = ]]; then ((i++))
         elif [[ $word == -* ]]; then
             if [[ $value_of == *" $word "* && ${COMP_WORDS[i + 1]} != = ]]; then ((i++)); fi
-        else ((count++))
+        else
+            if ((count == 0)); then first=$word; fi
+            ((count++))
         fi
     done
 }
 
 _cordwood() {
-    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" count i
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" count first i
     # bash takes "--goal=fast" for three words.
     if [[ $cur == = ]]; then cur=""
     elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}
@@ -80,6 +98,10 @@ def _bash_verb(verb: Verb) -> Iterator[str]:
     start = "i + 1" if verb.name else "1"
     yield f"    {verb.name or chr(34) * 2})"
     yield f'        _cordwood_count $(({start})) "{" ".join(taking)}"'
+    if verb.behind:
+        yield "        case $first in"
+        yield from (f"        {word}) {_bash_value(value)}; return ;;" for word, value in verb.behind)
+        yield "        esac"
     if verb.ends_options:
         yield f"        if ((count > {len(verb.values) - verb.repeats})); then return; fi"
     valued = [(option, option.value) for option in verb.options if option.value is not None]
@@ -100,8 +122,10 @@ def _bash_verb(verb: Verb) -> Iterator[str]:
 
 
 def _bash_value(value: Value) -> str:
+    if value.suffix:
+        return f"_cordwood_files {value.suffix}"
     if value.files:
-        return f'COMPREPLY=($(compgen -W "{" ".join(value.words)}" -- "$cur"))' if value.words else ":"
+        return f'_cordwood_words_or_files "{" ".join(value.words)}"' if value.words else ":"
     if value.folders:
         return "_cordwood_folders"
     return f'_cordwood_words "{" ".join(value.words)}"' if value.words else "_cordwood_nothing"
@@ -144,13 +168,24 @@ def _zsh_verb(verb: Verb) -> Iterator[str]:
             # A script, or a word in its place, and behind it the script's own words.
             if value.words:
                 specs.append(f"1:{value.name}:{_zsh_value(value)}")
-            specs.append("*::argument:_files")
+            specs.append(f"*::argument:{_zsh_rest(verb)}")
         else:
             specs.append(f"{'*' if last else number}:{value.name}:{_zsh_value(value)}")
     yield f"        {verb.name})"
     yield f"            _arguments{' -A ' + _quoted('-*') if verb.ends_options else ''} \\"
     yield " \\\n".join(f"                {_quoted(spec)}" for spec in specs)
     yield "            ;;"
+
+
+def _zsh_rest(verb: Verb) -> str:
+    """What follows the first word."""
+    if not verb.behind:
+        return "_files"
+    cases = (
+        f"({word}) {'compadd ' + ' '.join(value.words) if value.words else _zsh_value(value)} ;;"
+        for word, value in verb.behind
+    )
+    return f"{{ case $line[1] in {' '.join(cases)} (*) _files ;; esac }}"
 
 
 def _zsh_option(option: Option) -> Iterator[str]:
@@ -163,6 +198,8 @@ def _zsh_option(option: Option) -> Iterator[str]:
 
 
 def _zsh_value(value: Value) -> str:
+    if value.suffix:
+        return f'_files -g "*{value.suffix}"'
     if value.files and value.words:
         return f"{{ _alternative 'words:word:({' '.join(value.words)})' 'files:file:_files' }}"
     if value.files:

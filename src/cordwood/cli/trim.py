@@ -63,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Trim every file and print what became of it."""
-    if not (arguments.output or arguments.in_place or arguments.dry_run):
-        raise UsageError("say where to: -o OUT or --in-place; or ask for the sizes alone with --dry-run")
     output = Path(arguments.output) if arguments.output else None
     files = find_files(arguments.files, leave_out=output)
+    if not (arguments.output or arguments.in_place or arguments.dry_run):
+        raise UsageError("say where to: -o OUT or --in-place; or ask for the sizes alone with --dry-run")
     several = len(files) > 1 or files[0].folder is not None
     targets = _targets(files, arguments.output, several) if output is not None else {}
     outcome = _Outcome(arguments.dry_run)

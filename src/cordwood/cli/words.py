@@ -14,6 +14,7 @@ from dataclasses import dataclass
 FOLDERS = frozenset(("DIR", "STORE"))
 FILES = frozenset(("FILE", "OUT", "SOURCE", "DEST"))
 _FIRST_WORDS = {"doctor": ("compare",)}  # that may stand where the name of a script is expected
+_SUFFIX_BEHIND = {("doctor", "compare"): ".json"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Value:
     words: tuple[str, ...] = ()
     files: bool = False
     folders: bool = False
+    suffix: str = ""  # of the files, if only some will do
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Option:
 class Verb:
     """A verb (the command itself has no name), its options, and what else it takes, in order.
 
-    The last of `values` `repeats`; if `ends_options`, what follows the first is not for this command to complete.
+    The last of `values` `repeats`; if `ends_options`, what follows the first is not for this command to complete, but
+    for `behind` some first words, of which it is known what follows, again and again.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Verb:
     values: tuple[Value, ...]
     repeats: bool = False
     ends_options: bool = False
+    behind: tuple[tuple[str, Value], ...] = ()
 
 
 def words_of(parser: argparse.ArgumentParser) -> list[Verb]:
@@ -68,7 +72,17 @@ def _verb(name: str, said: str, parser: argparse.ArgumentParser) -> Verb:
         tuple(_value(action, _FIRST_WORDS.get(name, ())) for action in positionals),
         repeats=last in (argparse.ONE_OR_MORE, argparse.ZERO_OR_MORE, argparse.REMAINDER),
         ends_options=last == argparse.REMAINDER,
+        behind=tuple(_behind(name, positionals)),
     )
+
+
+def _behind(name: str, positionals: list[argparse.Action]) -> Iterator[tuple[str, Value]]:
+    for (verb, word), suffix in _SUFFIX_BEHIND.items():
+        if verb == name:
+            yield word, Value("FILE", files=True, suffix=suffix)
+    if name == "bench":  # a check is one of other suites
+        suites = tuple(map(str, positionals[0].choices or ()))
+        yield "check", Value("SUITE", words=tuple(suite for suite in suites if suite != "check"))
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:

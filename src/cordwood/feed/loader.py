@@ -345,6 +345,14 @@ class Loader:
             f"{', shuffled' if self._shuffle else ''}{ranks}>"
         )
 
+    def _repr_html_(self) -> str:
+        from cordwood.tensors.notebook import sentence, together
+
+        parts = [sentence(repr(self).strip("<>"))]
+        if self._progress is not None:
+            parts.append(self.stats()._repr_html_())
+        return together(parts)
+
     def __getstate__(self) -> dict[str, Any]:
         """Another process goes on from the same state, and begins threads of its own."""
         with self._lock:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from cordwood.tensors.sizes import human
+from cordwood.tensors.notebook import bars, sentence, title, together
+from cordwood.tensors.sizes import counted, human
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,32 @@ class Stats:
     pool_bytes: int
 
     def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        """For a notebook: did the loop wait?"""
+        first, *others = self._lines()
+        parts = [title(*first.split(": ", 1)), *map(sentence, others)]
+        if self.seconds > 0:
+            rest = max(0.0, self.seconds - self.waited)
+            lengths = [("waited for data", self.waited), ("everything else", rest)]
+            parts.insert(1, bars([(name, seconds, f"{seconds:.3f} s") for name, seconds in lengths]))
+        return together(parts)
+
+    def _lines(self) -> list[str]:
         share = self.waited / self.seconds if self.seconds > 0 else 0.0
+        rate = f", {self.samples_per_second:,.0f} samples/s" if self.samples_per_second > 0 else ""
         lines = [
-            f"epoch {self.epoch}: {self.batches:,} batches, {self.samples:,} samples, "
-            f"{self.samples_per_second:,.0f} samples/s",
-            f"waited {self.waited:.3f} s of {self.seconds:.3f} s ({share:.1%}), {self.waits:,} times; first batch "
-            f"after {self.first * 1000:,.1f} ms",
-            f"decoding {self.decoding:.3f} s on {self.threads} thread{'s' * (self.threads != 1)}, "
-            f"{self.prefetch} batches ahead",
+            f"epoch {self.epoch}: {_batches(self.batches)}, {counted(self.samples, 'sample')}{rate}",
+            f"waited {self.waited:.3f} s of {self.seconds:.3f} s ({share:.1%}), {counted(self.waits, 'time')}; "
+            f"first batch after {self.first * 1000:,.1f} ms",
+            f"decoding {self.decoding:.3f} s on {counted(self.threads, 'thread')}, {_batches(self.prefetch)} ahead",
             f"read {human(self.bytes_read)} ({self.memory}); {human(self.pool_bytes)} idle in the pool",
         ]
         if self.damaged:
-            lines.append(f"skipped {self.damaged:,} damaged samples")
-        return "\n".join(lines)
+            lines.append(f"skipped {counted(self.damaged, 'damaged sample')}")
+        return lines
+
+
+def _batches(number: int) -> str:
+    return f"{number:,} {'batch' if number == 1 else 'batches'}"

@@ -11,6 +11,7 @@ import torch
 from cordwood.codecs import Normalize
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.feed.augment import Augmentation
+from cordwood.spelling import did_you_mean
 from cordwood.store import Dataset
 from cordwood.store.choice import numbers_of
 from cordwood.store.pictures import CHANNELS
@@ -78,7 +79,10 @@ def _named(
         raise UsageError(f"{option} is {brief(given)}, but is a dict by names of fields, of {shown_names(arrays)}")
     for name in given:
         if name not in arrays:
-            raise UsageError(f"{option} names {name!r}, but the fields that hold arrays are {shown_names(arrays)}")
+            raise UsageError(
+                f"{option} names {name!r}, but the fields that hold arrays are {shown_names(arrays)}"
+                f"{did_you_mean(name, arrays)}"
+            )
     return list(given.items())
 
 

@@ -97,6 +97,12 @@ class _Tries:
         return UsageError("the source has no inputs")
 
 
+class _Scratch(Writer):
+    """A writer whose store is thrown away: nobody can go on with it."""
+
+    _outlives_errors = False
+
+
 def estimate(
     source: Source,
     transform: Transform,
@@ -125,7 +131,7 @@ def estimate(
     kept = _Kept()
     with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
         store = Path(folder) / "estimate.cordwood"
-        with Writer(store, goal, fields=fields, shard_bytes=shard_bytes) as writer:
+        with _Scratch(store, goal, fields=fields, shard_bytes=shard_bytes) as writer:
             for first, unit in _units(source, begin, end, limit, batch):
                 for sample in tries.do(first, unit):
                     writer.append(sample)

@@ -88,8 +88,19 @@ class Failures:
 
 def _raised(message: str, failure: Failure) -> PackError:
     error = PackError(message)
-    error.add_note(f"in the process that did it:\n{failure.traceback}")
+    # A cause is shown before its consequence: the last line is the message, and the worker's traceback stands above.
+    error.__cause__ = _cause(failure)
+    return error
+
+
+def _cause(failure: Failure) -> BaseException:
+    """What the worker raised, with the traceback that it had there."""
+    note = f"in the process that did it:\n{failure.traceback}"
     if failure.pickled is not None:
         with suppress(Exception):  # a class that is there, but not here: its text is told anyway
-            error.__cause__ = pickle.loads(failure.pickled)  # noqa: S301 - from a process of ours
-    return error
+            cause: BaseException = pickle.loads(failure.pickled)  # noqa: S301 - from a process of ours
+            cause.add_note(note)
+            return cause
+    told = RuntimeError(failure.error)
+    told.add_note(note)
+    return told

@@ -191,6 +191,7 @@ class OneRun:
             stored_bytes=output.stored_bytes,
             seconds=time.monotonic() - self._began,
             resumed=resumed.inputs,
+            workers=self._settings.workers,
         )
 
     def _packed(self, totals: Totals, resumed: Totals, notes: tuple[str, ...]) -> Packed:

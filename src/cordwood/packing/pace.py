@@ -4,7 +4,7 @@ pace = Pace()
 pace.add(state)
 print(line(state, pace, width=100))
 
-packing  45%  [#########...........]  451/1,000  212 samples/s  2:31 left  3 failed  12.3 MB  18.2:1
+packing  45%  [#########...........]    451/1,000  212 samples/s  2:31 left  3 failed  12.3 MB  18.2:1
 """
 
 from collections import deque
@@ -15,6 +15,8 @@ from cordwood.tensors.sizes import human
 _WINDOW = 60.0  # seconds that the rate is an average over
 _SHORTEST = 1.0  # seconds after which there is one
 _NARROWEST_BAR, _WIDEST_BAR = 8, 40
+_SOON = "12:34 left"  # as wide as what the bar must leave room for
+_USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3:1"  # and as what it leaves room for if it can
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class PackProgress:
         cw.pack("photos/", "photos.cordwood", progress=lambda state: print(state.samples, state.failed))
 
     Everything is counted from the beginning of the job, over all its runs; ``resumed`` inputs were done before this
-    one began, and ``seconds`` are those of this run. ``of_inputs`` is None where nobody knows how many there are.
+    one began, and ``seconds`` are those of this run. ``of_inputs`` is None where nobody knows how many there are;
+    ``workers`` are the processes that do the work.
     """
 
     inputs: int = 0
@@ -39,6 +42,7 @@ class PackProgress:
     stored_bytes: int = 0
     seconds: float = 0.0
     resumed: int = 0
+    workers: int = 0
 
     @property
     def ratio(self) -> float | None:
@@ -94,10 +98,9 @@ class Pace:
 def parts(state: PackProgress, pace: Pace) -> list[str]:
     """What there is to tell, the most important first."""
     rate, left = pace.samples_per_second, pace.seconds_left(state)
-    count = f"{state.inputs:,}" if state.of_inputs is None else f"{state.inputs:,}/{state.of_inputs:,}"
     told = [
-        f"packing  {_percent(state)}" if state.of_inputs is not None else "packing",
-        count,
+        *_counted(state),
+        _starting(state),
         f"{figure(rate)} samples/s" if rate else "",
         "" if left is None else f"{clock_text(left)} left",
         f"{state.failed:,} failed" if state.failed else "",
@@ -109,16 +112,42 @@ def parts(state: PackProgress, pace: Pace) -> list[str]:
 
 
 def line(state: PackProgress, pace: Pace, width: int) -> str:
-    """One line that fits: the bar gives way first, then what is least important."""
+    """One line that fits; what is least important gives way. The bar keeps its place and length for the whole run."""
     told = parts(state, pace)
+    if cells := _bar_cells(state, width):
+        full = int(cells * (state.fraction or 0.0))
+        told.insert(1, f"[{'#' * full}{'.' * (cells - full)}]")
     while len(told) > 1 and len("  ".join(told)) > width:
         told.pop()
-    room = width - len("  ".join(told)) - 4
-    if state.fraction is not None and room >= _NARROWEST_BAR:
-        cells = min(room, _WIDEST_BAR)
-        full = int(cells * state.fraction)
-        told.insert(1, f"[{'#' * full}{'.' * (cells - full)}]")
     return "  ".join(told)[:width]
+
+
+def _bar_cells(state: PackProgress, width: int) -> int:
+    """What the bar has beside everything that is usually told, whether or not it is told yet; 0 where that is crowded.
+
+    It depends on the terminal and the number of inputs alone: a bar that changes its length shows no progress.
+    """
+    if state.fraction is None:
+        return 0
+    beside = len("  ".join([*_counted(state), "[]", ""]))
+    if width - beside < _NARROWEST_BAR + len(_SOON):
+        return 0
+    return min(max(width - beside - len(_USUAL), _NARROWEST_BAR), _WIDEST_BAR)
+
+
+def _counted(state: PackProgress) -> list[str]:
+    """How far it is, always as wide as at the end."""
+    if state.fraction is None or state.of_inputs is None:
+        return ["packing", f"{state.inputs:,}"]
+    of = f"{state.of_inputs:,}"
+    return [f"packing {f'{int(100 * state.fraction)}%':>4}", f"{state.inputs:>{len(of)},}/{of}"]
+
+
+def _starting(state: PackProgress) -> str:
+    """Processes import torch before they do anything."""
+    if not state.workers or state.inputs > state.resumed:
+        return ""
+    return f"starting {state.workers} worker{'s' * (state.workers > 1)}"
 
 
 def clock_text(seconds: float) -> str:
@@ -128,11 +157,6 @@ def clock_text(seconds: float) -> str:
     hours, minutes = rest // 3600, rest % 3600 // 60
     text = f"{hours}:{minutes:02}:{rest % 60:02}" if days or hours else f"{minutes}:{rest % 60:02}"
     return f"{days} d {text}" if days else text
-
-
-def _percent(state: PackProgress) -> str:
-    assert state.fraction is not None  # noqa: S101 - for the type checker
-    return f"{int(100 * state.fraction)}%"
 
 
 def figure(rate: float) -> str:

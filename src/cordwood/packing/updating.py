@@ -190,7 +190,7 @@ def _rewrite(
         rewriting = Rewriting(folder.path, new, plan, failures)
         try:
             inputs = gathered(source, plan.redone)
-            watched = _Watched(rewriting, len(inputs), report)
+            watched = _Watched(rewriting, len(inputs), workers, report)
             with Interruption() as interrupted:
                 Engine(job, Tasks(iter(inputs), FIRST, None, job.batch), watched, workers).run(
                     watched.show, interrupted
@@ -205,13 +205,13 @@ def _rewrite(
 class _Watched:
     """A sink that tells how far it is."""
 
-    def __init__(self, sink: Rewriting, inputs: int, report: Report) -> None:
+    def __init__(self, sink: Rewriting, inputs: int, workers: int, report: Report) -> None:
         self.settled = sink.settled
         self.checkpoint = sink.checkpoint
         self._sink = sink
         self._report = report
         self._began = time.monotonic()
-        self._progress = PackProgress(inputs=0, of_inputs=inputs)
+        self._progress = PackProgress(of_inputs=inputs, workers=workers)
 
     def take(self, first: int, inputs: Sequence[Input], result: Any) -> None:
         """As any sink does."""

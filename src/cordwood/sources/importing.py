@@ -6,7 +6,6 @@
 Modules of the current folder are found, too.
 """
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -18,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.tensors.brief import brief
 
 _MOST_NAMES = 8
@@ -129,8 +129,7 @@ def _advice(text: str) -> str:
 
 def _others(owner: Any, name: str) -> str:
     names = [each for each in vars(owner) if not each.startswith("_")] if hasattr(owner, "__dict__") else []
-    close = difflib.get_close_matches(name, names, 1)
-    if close:
-        return f"; is it {close[0]!r}?"
+    if meant := did_you_mean(name, names):
+        return meant
     functions = [each for each in names if callable(getattr(owner, each, None))]
     return f": it has {', '.join(functions[:_MOST_NAMES])}" if functions else ""

@@ -47,6 +47,7 @@ class FieldRow:
     values_of: int = 0
     classes: list[tuple[str, int]] | None = None
     pictures: list[str] = field(default_factory=list, repr=False)
+    captions: list[str] = field(default_factory=list, repr=False)  # the classes of these pictures' samples
 
     @property
     def ratio(self) -> float | None:

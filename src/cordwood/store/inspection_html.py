@@ -6,7 +6,7 @@ Names and texts come from the store, so everything is escaped; pictures are made
 from html import escape
 from typing import TYPE_CHECKING
 
-from cordwood.store.inspection import StoreInspection
+from cordwood.store.inspection import FieldRow, StoreInspection
 from cordwood.store.inspection_text import (
     HEADINGS,
     RIGHT,
@@ -22,10 +22,14 @@ from cordwood.store.inspection_text import (
     value_cells,
 )
 from cordwood.tensors.notebook import MOST_ROWS, bars, lists, safe, sentence, table, title, together
-from cordwood.tensors.sizes import human
+from cordwood.tensors.sizes import human, shortened
 
 if TYPE_CHECKING:
     from cordwood.store.dataset import Dataset
+
+_PICTURE = "margin:0 8px 4px 0;display:inline-block;vertical-align:top"
+_CAPTION = "font-size:80%;max-width:12em;overflow-wrap:anywhere"
+_LONGEST_CAPTION = 24
 
 
 def format_dataset_html(dataset: "Dataset") -> str:
@@ -48,7 +52,7 @@ def format_html(inspection: StoreInspection) -> str:
     values = [value_cells(row) for row in shown if row.values is not None]
     if values:
         parts.append(table(VALUE_HEADINGS, values, VALUES_RIGHT))
-    parts += [_pictures(row.name, row.pictures) for row in shown if row.pictures]
+    parts += [_pictures(row) for row in shown if row.pictures]
     if shown:
         before, after = inspection.before, inspection.after
         times = f", {before / after:.2f}x smaller" if after and before >= after else ""
@@ -66,9 +70,13 @@ def format_html(inspection: StoreInspection) -> str:
     return together(parts)
 
 
-def _pictures(name: str, pictures: list[str]) -> str:
-    images = "".join(
-        f'<img src="{escape(url)}" alt="{safe(name)}" style="margin:0 4px 4px 0;display:inline-block">'
-        for url in pictures
+def _pictures(row: FieldRow) -> str:
+    shown = "".join(
+        f'<div style="{_PICTURE}"><img src="{escape(url)}" alt="{safe(row.name)}">{_caption(caption)}</div>'
+        for url, caption in zip(row.pictures, row.captions, strict=True)
     )
-    return f'<p>{safe(name)}</p><div style="margin:0 0 1em 0">{images}</div>'
+    return f'<p>{safe(row.name)}</p><div style="margin:0 0 1em 0">{shown}</div>'
+
+
+def _caption(caption: str) -> str:
+    return f'<div style="{_CAPTION}">{safe(shortened(caption, _LONGEST_CAPTION))}</div>' if caption else ""

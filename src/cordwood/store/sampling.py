@@ -129,6 +129,7 @@ def _row_numbers(samples: int) -> Iterator[Numbers]:
 
 def look_at_arrays(found: StoreInspection, reader: Reader, trouble: Trouble) -> None:
     """Fill in the values, classes and pictures of array fields."""
+    captions = _Captions(found, reader)
     for leaf in reader.schema.frames:
         row = found.fields[leaf.number]
         if leaf.node.kind not in ARRAYS or not row.present or not len(reader):
@@ -136,16 +137,42 @@ def look_at_arrays(found: StoreInspection, reader: Reader, trouble: Trouble) -> 
         size = max(row.before // row.present, 1)
         count = min(len(reader), _MOST_SAMPLES, max(_MOST_BYTES // size, 1))
         numbers = np.unique(np.linspace(0, len(reader) - 1, count).astype(np.int64))
-        _look_at_leaf(row, leaf, reader, numbers, max(_TOGETHER // size, 1), trouble)
+        _look_at_leaf(row, leaf, reader, numbers, max(_TOGETHER // size, 1), captions, trouble)
 
 
-def _look_at_leaf(row: FieldRow, leaf: Leaf, reader: Reader, numbers: Numbers, together: int, trouble: Trouble) -> None:
+class _Captions:
+    """What stands below a sample's picture: the name of its class, if the store tells of classes."""
+
+    def __init__(self, found: StoreInspection, reader: Reader) -> None:
+        self._layout = reader.layout
+        labels = (leaf for leaf in reader.schema.columns if found.fields[leaf.number].classes)
+        self._leaf = next(labels, None)
+        classes = None if self._leaf is None else found.fields[self._leaf.number].classes
+        self._names = [name for name, _ in classes or ()]
+
+    def of(self, rows: Rows, place: int) -> str:
+        leaf, rows = self._leaf, rows[place : place + 1]
+        if leaf is None or (leaf.state >= 0 and self._layout.states(rows)[0, leaf.state] != PRESENT):
+            return ""
+        label = int(self._layout.column(rows, leaf.column)[0])
+        return self._names[label] if 0 <= label < len(self._names) else ""
+
+
+def _look_at_leaf(
+    row: FieldRow,
+    leaf: Leaf,
+    reader: Reader,
+    numbers: Numbers,
+    together: int,
+    captions: _Captions,
+    trouble: Trouble,
+) -> None:
     values = Values()
     shown = set(np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_PICTURES)).astype(np.int64).tolist())
     dtype = leaf.stored or leaf.node.dtype
     for start in range(0, len(numbers), together):
-        for _, (arrays,) in _readable(reader, numbers[start : start + together], [leaf], trouble):
-            for array in arrays:
+        for rows, (arrays,) in _readable(reader, numbers[start : start + together], [leaf], trouble):
+            for at, array in enumerate(arrays):
                 place = row.values_of
                 row.values_of += 1
                 given = None if array is None else numbers_of(array, dtype)
@@ -157,6 +184,7 @@ def _look_at_leaf(row: FieldRow, leaf: Leaf, reader: Reader, numbers: Numbers, t
                     picture = picture_of(given)
                     if picture is not None:
                         row.pictures.append(data_url(picture))
+                        row.captions.append(captions.of(rows, at))
     row.values = values if values.count else None
 
 

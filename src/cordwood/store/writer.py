@@ -55,6 +55,8 @@ class Writer:
     or the end of the block, finishes the last shard, however small.
     """
 
+    _outlives_errors = True  # what is written can be gone on with
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -256,7 +258,8 @@ class Writer:
 
     def _fail(self, error: BaseException) -> None:
         self._stop(f"writing failed ({type(error).__name__}: {error})")
-        error.add_note(f"{self.committed} samples are in {self.path}; go on with cw.Writer(..., mode='resume')")
+        if self._outlives_errors:
+            error.add_note(f"{self.committed} samples are in {self.path}; go on with cw.Writer(..., mode='resume')")
 
     def _stop(self, why: str) -> None:
         """End everything; what is not committed is dropped."""

@@ -101,7 +101,8 @@ def trim(
         unchecked = sum(packed.nbytes != seen.nbytes for packed, seen in _pairs(rewritten))
         if unchecked and isinstance(file, PtFile):
             result.notes.append(
-                f"the checksums of {unchecked} trimmed records were not compared: only what is kept of them was read"
+                f"{unchecked} trimmed record{'s' * (unchecked > 1)}: checksums were not compared, "
+                "since only what is kept was read"
             )
         with target.opened(durable=True) as out:
             target.write_to(out, rewritten)
