@@ -84,7 +84,8 @@ clean:
 	find src tests docs benchmarks fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f src/cordwood/native/*.so
 
-# An editable install builds the native module into src, so a changed C file means to install again.
+# An editable install builds the native module into src, so a changed C file means to install again. A torch of the
+# right version that is in $(VENV) already is left alone: docs/install.md tells how to have it without CUDA's libraries.
 $(VENV)/.installed: $(BUILD_FILES) $(NATIVE) | check-machine
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV): torch, and what lint and tests need; some minutes the first time"

@@ -16,6 +16,7 @@ from cordwood import cli, demo
 from cordwood.demo import Report, doctored, format_page, format_report
 from cordwood.demo.run import MARKER, claim_folder
 from cordwood.doctor.report import Report as DoctorsReport
+from cordwood.doctor.wording import milliseconds
 from cordwood.packing import pack
 from tests.demo.finding import finding_in
 
@@ -118,13 +119,16 @@ def check_the_loop(report: Report, finding: dict[str, object], folder: Path) -> 
     assert list(result.removed) == [finding["source"]]
     # Both ran to their ends, and were compared. A step is over when the next batch is asked for: the last one's is not.
     documents = [DoctorsReport.load(folder / name).document for name in ("before.json", "after.json")]
-    assert [document["steps"]["count"] for document in documents] == [59, 59]
+    assert [document["steps"]["count"] for document in documents] == [199, 199]
     assert result.before_phases["wait"] == documents[0]["phases"]["wait"]["mean_ms"]
     assert result.after_phases["wait"] == documents[1]["phases"]["wait"]["mean_ms"]
     assert re.match(r"predicted [\d.,]+ ms/step, got ", result.compared[1])
     # The first line ends with it if there is a difference beyond the noise.
     assert result.times_as_fast is not None
+    assert result.before_ms is not None
+    assert result.compared[0].count(milliseconds(result.before_ms)) == 1  # the page's picture has the same figure
     fast = re.search(r"([\d.,]+) times as fast", result.compared[0])
+    assert result.clear == (fast is not None)
     assert fast is None or float(fast[1].replace(",", "")) == pytest.approx(result.times_as_fast, rel=0.01)
     # The batches are the same, and that is looked at.
     assert result.same
@@ -150,6 +154,12 @@ def check_what_is_named(report: Report, out: str, capsys: pytest.CaptureFixture[
     for made in report.made:
         assert f"\n  {made.path}  " in out
         assert made.path.is_file() or any(made.path.iterdir())
+    # Of what every other way has made, one sample is left.
+    ways = [[file.name for file in sorted(way.iterdir())] for way in (report.folder / "kept").iterdir()]
+    assert len(ways) == 11
+    assert {tuple(Path(name).stem for name in names) for names in ways} == {("00000",), ("00000", "plan")}
+    left = sum(file.stat().st_size for file in report.folder.rglob("*") if file.is_file())
+    assert report.nbytes == left - (report.folder / "index.html").stat().st_size < 30_000_000
     assert cli.main([*shlex.split(report.packing.command)[1:], "--workers", "0"]) == 0
     assert "it was complete already" in capsys.readouterr().out
     commands = re.findall(r"^  cordwood (.+)$", out, re.MULTILINE)

@@ -52,7 +52,9 @@ def make_doctored(*, closed: bool = True) -> Doctored:
         {"wait": 5.0, "forward": 9.0, "backward": 8.0, "optimizer": 3.0},
         "cordwood doctor compare",
         ["faster: 100 ms -> 25 ms a step", "predicted 75 ms/step, got 75: within 1%"],
-        4.0,
+        100.0,
+        25.0,
+        True,
         True,
     )
 
@@ -103,4 +105,5 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
         [Made(FOLDER / "index.html", "a page"), Made(FOLDER / "images", "the images")],
         {"processor": "a fast one", "cores": 2, "system": "Linux", "python": "3.12.1", "torch": "2.9"},
         87.4,
+        41_000_000,
     )

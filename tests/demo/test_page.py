@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from cordwood.demo import format_page
@@ -73,7 +74,8 @@ def test_it_tells_what_was_found() -> None:
         "2.0\u00d7the training speed",
         "1,600 images a second instead of 800",
         "564\u00d7smaller, once trimmed",
-        "4.0\u00d7the speed of a sick script",
+        "4.0\u00d7the speed of a sick script100 ms a step become 25.0 ms, by following",
+        "The run left 41.0 MB, to look at or to delete (rm -r 'x y/demo')",
         "40 samples in 2.0 seconds, 20 a second",
         "$ cordwood pack 'x y/demo/images' s.cordwood",
         "slices16,000 B5.00 msyes",
@@ -89,6 +91,23 @@ def test_it_tells_what_was_found() -> None:
         "in 87 seconds. a fast one, 2 cores, Linux; Python 3.12.1, torch 2.9.",
     ):
         assert told in text, told
+
+
+def test_a_gain_that_may_be_noise_is_told_as_such() -> None:
+    report = make_report()
+    assert "the noise is as large" not in Reader(format_page(report)).text
+    unclear = replace(report, doctored=replace(report.doctored, clear=False))
+    assert (
+        "25.0 ms, by following the doctor's advice; the noise is as large as that" in Reader(format_page(unclear)).text
+    )
+
+
+def test_the_picture_of_a_step_has_the_figures_that_are_compared() -> None:
+    report = make_report()
+    page = format_page(replace(report, doctored=replace(report.doctored, before_ms=90.0, after_ms=30.0)))
+    assert 'aria-label="A step before: 90.0 ms; waiting for data: 80%, ' in page
+    assert 'aria-label="A step after: 30.0 ms; waiting for data: 20%, ' in page
+    assert "3.0\u00d7the speed of a sick script90.0 ms a step become 30.0 ms" in Reader(page).text
 
 
 def test_without_advice_there_is_no_cure_to_show() -> None:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("cordwood-demo"), metavar="DIR", help="where to work (default: %(default)s)"
     )
-    parser.add_argument("--images", type=int, default=240, metavar="N", help="how many images (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=160, metavar="N", help="how many images (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:

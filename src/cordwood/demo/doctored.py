@@ -98,8 +98,10 @@ def close_the_loop(folder: Path, progress: Progress) -> Doctored:
         phases_of(after),
         command,
         [told[0], *[line for line in told if line.startswith("predicted ")]],
-        comparison.before_ms / comparison.after_ms if comparison.before_ms and comparison.after_ms else None,
+        comparison.before_ms,
+        comparison.after_ms,
         same,
+        comparison.verdict in ("faster", "slower"),
     )
 
 

@@ -8,7 +8,7 @@ from cordwood.demo.report import Doctored
 from cordwood.demo.text import word
 from cordwood.doctor.charts import legend, safe
 from cordwood.doctor.evidence import PHASES
-from cordwood.doctor.wording import PHASE_NAMES, milliseconds
+from cordwood.doctor.wording import PHASE_NAMES, milliseconds, percent
 
 
 def doctor_section(doctored: Doctored) -> Iterator[str]:
@@ -22,7 +22,7 @@ def doctor_section(doctored: Doctored) -> Iterator[str]:
     if not doctored.closed:
         yield "<p>It had no advice this time, so there was nothing to follow: the machine may have been too busy for a "
         yield "trial to be clear.</p>\n"
-        yield _visits({"before": doctored.before_phases})
+        yield _visits({"before": (sum(doctored.before_phases.values()), doctored.before_phases)})
         yield '<p><a href="doctor/before.html">Its whole report</a></p>\n</section>\n'
         return
     yield "<p>Its advice, followed to the letter:</p>\n"
@@ -34,8 +34,10 @@ def doctor_section(doctored: Doctored) -> Iterator[str]:
             *[f"+ {line}" for line in doctored.lines],
         ]
     )
-    yield "<p>A step before and after, on average, on the same scale:</p>\n"
-    yield _visits({"before": doctored.before_phases, "after": doctored.after_phases})
+    if doctored.before_ms is not None and doctored.after_ms is not None:
+        yield "<p>A step before and after, as the comparison below has them, on the same scale:</p>\n"
+        visits = {"before": (doctored.before_ms, doctored.before_phases)}
+        yield _visits(visits | {"after": (doctored.after_ms, doctored.after_phases)})
     yield _transcript(
         [
             f"$ {doctored.after_command}",
@@ -45,23 +47,28 @@ def doctor_section(doctored: Doctored) -> Iterator[str]:
             *doctored.compared,
         ]
     )
+    yield '<p class="quiet">The verdict tells the mean of all steps. The comparison, and so the picture, tells the '
+    yield "median of the means of stretches of the run, with what the first batch of an epoch adds, so that a hiccup "
+    yield "does not count; the parts of the bars are shares of all steps.</p>\n"
     yield f"<p>Same batches before and after, bit for bit: {word(doctored.same)}. "
     yield 'The whole reports: <a href="doctor/before.html">before</a>, <a href="doctor/after.html">after</a>.</p>\n'
     yield "</section>\n"
 
 
-def _visits(visits: dict[str, dict[str, float]]) -> str:
-    """A bar for each visit, as long as a step took."""
-    whole = max((sum(phases.values()) for phases in visits.values()), default=0.0)
+def _visits(visits: dict[str, tuple[float, dict[str, float]]]) -> str:
+    """A bar for each visit, as long as a step took, in parts as large as the phases' shares."""
+    whole = max(step for step, _ in visits.values())
     if not whole:
         return ""
     parts = ['<div class="visits">']
-    for name, phases in visits.items():
-        told = {phase: f"{PHASE_NAMES[phase]}: {milliseconds(ms)}" for phase, ms in phases.items()}
-        label = f"A step {name}: " + ", ".join(told.values())
-        parts.append(f"<div>{name}</div>{stacked_bar(phases, whole, told, label)}")
-        parts.append(f'<div class="figure">{milliseconds(sum(phases.values()))}</div>')
-    shown = [phase for phase in PHASES if any(phase in phases for phases in visits.values())]
+    for name, (step, phases) in visits.items():
+        shares = {phase: ms / sum(phases.values()) for phase, ms in phases.items()}
+        told = {phase: f"{PHASE_NAMES[phase]}: {percent(share)}" for phase, share in shares.items()}
+        label = f"A step {name}: {milliseconds(step)}; " + ", ".join(told.values())
+        lengths = {phase: share * step for phase, share in shares.items()}
+        parts.append(f"<div>{name}</div>{stacked_bar(lengths, whole, told, label)}")
+        parts.append(f'<div class="figure">{milliseconds(step)}</div>')
+    shown = [phase for phase in PHASES if any(phase in phases for _, phases in visits.values())]
     return "".join([*parts, "</div>\n", legend(shown), "\n"])
 
 

@@ -25,7 +25,7 @@ from cordwood.store import open as open_store
 GOAL = "balanced"
 TITLE = f"cw.pack, a store ({GOAL})"
 BATCH = 64
-TURNS = 8
+TURNS = 6
 
 ReadBatch = Callable[[list[int]], torch.Tensor]
 
@@ -35,8 +35,13 @@ def pack_folder(
 ) -> Packing:
     """Make a store at ``path`` of the image files; with ``bar``, `cw.pack` itself shows how far it is."""
 
+    told = -1
+
     def report(state: PackProgress) -> None:
-        progress("packing", state.inputs, state.of_inputs or state.inputs)
+        nonlocal told
+        if state.inputs != told:  # the last ones are told again when the store is complete
+            told = state.inputs
+            progress("packing", state.inputs, state.of_inputs or state.inputs)
 
     packed = pack(
         folder,

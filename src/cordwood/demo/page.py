@@ -5,6 +5,7 @@
 The page loads nothing and runs nothing; its pictures are inside of it.
 """
 
+import shlex
 from collections.abc import Iterator
 
 from cordwood import __version__
@@ -15,6 +16,7 @@ from cordwood.demo.report import Report
 from cordwood.demo.sections import compared_section, images_section, packing_section, views_section
 from cordwood.demo.trainingsection import training_section
 from cordwood.doctor.charts import safe
+from cordwood.doctor.wording import milliseconds
 from cordwood.tensors.sizes import counted, human
 
 PAGE = "index.html"
@@ -48,7 +50,7 @@ def header(report: Report) -> str:
         '<header>\n<p class="quiet">Cordwood: the demo</p>\n'
         "<h1>Preprocess once, keep it small, feed it fast, and know why training is slow</h1>\n"
         '<p class="lead">Everything on this page was made by one run of <code>cordwood demo</code> on this machine: '
-        "the files, the times, the pictures. No figure is from anywhere else.</p>\n"
+        "the files, the times, the charts. No figure is from anywhere else.</p>\n"
         f'<ul class="tiles">{"".join(tiles(report))}</ul>\n</header>\n'
     )
 
@@ -66,7 +68,9 @@ def tiles(report: Report) -> Iterator[str]:
     told = f"{human(plain.two_views)} become {human(trimmed.two_views)}" + (", still shared" if trimmed.shared else "")
     yield _tile(times(plain.two_views / trimmed.two_views), "smaller, once trimmed", told)
     if doctored.times_as_fast is not None:
-        told = "each step, by following the doctor's advice"
+        steps = f"{milliseconds(doctored.before_ms)} a step become {milliseconds(doctored.after_ms)}"
+        sure = "" if doctored.clear else "; the noise is as large as that"
+        told = f"{steps}, by following the doctor's advice{sure}"
         yield _tile(times(doctored.times_as_fast), "the speed of a sick script", told)
 
 
@@ -77,7 +81,8 @@ def _tile(figure: str, what: str, more: str) -> str:
 def files_section(report: Report) -> Iterator[str]:
     """What is left behind, and what to do with files of one's own."""
     yield section("", "Files, and what is next")
-    yield "<p>The run left these files, to look at or to delete:</p>\n<ul>\n"
+    delete = f"rm -r {shlex.quote(str(report.folder))}"
+    yield f"<p>The run left {human(report.nbytes)}, to look at or to delete (<code>{safe(delete)}</code>):</p>\n<ul>\n"
     for made in report.made:
         name = made.path.relative_to(report.folder).as_posix()
         if name == PAGE:

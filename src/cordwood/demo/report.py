@@ -175,13 +175,20 @@ class Doctored:
     after_phases: dict[str, float] = field(default_factory=dict)
     compare_command: str = ""
     compared: Sequence[str] = ()
-    times_as_fast: float | None = None  # a step became, by the figures that are compared
+    before_ms: float | None = None  # a step, as it is compared; `before_phases` are means
+    after_ms: float | None = None
     same: bool = False  # batches, before and after
+    clear: bool = False  # a difference beyond the noise
 
     @property
     def closed(self) -> bool:
         """Whether there was advice to follow."""
         return bool(self.lines)
+
+    @property
+    def times_as_fast(self) -> float | None:
+        """What a step became, by the figures that are compared."""
+        return self.before_ms / self.after_ms if self.before_ms and self.after_ms else None
 
 
 @dataclass(frozen=True)
@@ -206,3 +213,4 @@ class Report:
     made: Sequence[Made]
     environment: dict[str, Any]
     seconds: float
+    nbytes: int  # of everything that is left, but for the page

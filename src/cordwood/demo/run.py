@@ -1,5 +1,6 @@
 """The demo from end to end: make images, pack them, compare, train, trim, ask the doctor, and make a page of it."""
 
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +16,15 @@ STORE = "photographs.cordwood"
 IN_BATCHES = ("images", "torch-clones", "torch-zipped", "cw-save-cord")  # what the store is compared with
 MARKER = "made-by-cordwood-demo.txt"
 
+log = logging.getLogger("cordwood.demo")
+
 Progress = Callable[[str, int, int], None]
 
 
 def run_demo(
     folder: Path,
     *,
-    images: int = 240,
+    images: int = 160,
     progress: Progress = lambda step, done, total: None,
     show: Callable[[str], None] = lambda act: None,
     bar: bool = False,
@@ -67,25 +70,31 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
     from cordwood.doctor.environment import describe_environment
 
     start = perf_counter()
+
+    def tell(act: str) -> None:
+        show(act)
+        log.info("after %.1f s: %s", perf_counter() - start, act.partition("\n")[0])
+
     environment = describe_environment()
     show(text.opening(folder))
     sources = make_image_folder(folder / "images", images, progress=progress)
     pictures = describe(folder / "images", sources)
-    show(text.images_text(pictures))
+    tell(text.images_text(pictures))
     with one_thread():
         packing = pack_folder(folder / "images", folder / STORE, progress, bar=bar)
-        show(text.packing_text(packing))
+        tell(text.packing_text(packing))
         compared = compare(sources, packing, folder / "kept", progress)
-        show(text.compared_text(compared))
+        tell(text.compared_text(compared))
         training = train_in_every_way(sources, folder / "kept" / "torch-clones", folder / STORE, progress)
-    show(text.training_text(training))
+        keep_the_first(folder / "kept")
+    tell(text.training_text(training))
     views = save_views(folder / "views", progress)
-    show(text.views_text(views))
+    tell(text.views_text(views))
     doctored = close_the_loop(folder / "doctor", progress)
-    show(text.doctored_text(doctored))
+    tell(text.doctored_text(doctored))
     seconds = perf_counter() - start
-    made = made_in(folder)
-    report = Report(folder, pictures, packing, compared, training, views, doctored, made, environment, seconds)
+    made, left = made_in(folder), folder_size(folder)
+    report = Report(folder, pictures, packing, compared, training, views, doctored, made, environment, seconds, left)
     (folder / PAGE).write_text(format_page(report), encoding="utf-8")
     show(text.closing(report))
     return report
@@ -118,15 +127,27 @@ def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progr
     return Compared(rows, batches, BASELINE, len(samples), tuple(samples[0].tensor.shape))
 
 
+def keep_the_first(folder: Path) -> None:
+    """Leave one sample of each way, with what it shares with the others: all of them would be hundreds of megabytes."""
+    for way in folder.iterdir():
+        for file in sorted(way.glob("[0-9]*"))[1:]:
+            file.unlink()
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of all files below it."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
 def made_in(folder: Path) -> list[Made]:
     """What the acts leave behind."""
     told = {
         PAGE: "this demo as a page with pictures; open it in a browser",
         "images": "the image folder",
         STORE: "the store that it was packed into",
-        "kept": "the same tensors in every other way, one folder each",
+        "kept": "the first of its tensors in every other way, one folder each",
         "views": "the views of a large tensor, in every way",
-        "doctor/train.py": "the training script after the advice; train-as-it-was.py is it before",
+        "doctor/train.py": "the training script after the advice; before it: train-as-it-was.py",
         "doctor/before.html": "the doctor's report on it before",
         "doctor/after.html": "the doctor's report on it after",
     }

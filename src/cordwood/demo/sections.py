@@ -34,7 +34,7 @@ def packing_section(packing: Packing) -> Iterator[str]:
     rate = packed.samples_per_second
     yield section("2", "Packed once")
     yield (
-        "<p>Every image is resized, cropped and normalised once, in all cores, and the float32 tensors are kept in a "
+        "<p>Every image is resized, cropped and normalised once, on all cores, and the float32 tensors are kept in a "
         f"store: {counted(packed.samples, 'sample')} in {packed.seconds:.1f} seconds"
         f"{f', {rate:,.0f} a second' if rate else ''}.</p>\n"
     )

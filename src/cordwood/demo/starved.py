@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 IMAGES = Path(__file__).parent.parent / "images"
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
 STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
-STEPS = 60
+STEPS = 200
 
 
 class Photographs(Dataset[tuple[torch.Tensor, int]]):

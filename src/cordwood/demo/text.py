@@ -116,7 +116,8 @@ def closing(report: Report) -> str:
     width = max(len(str(made.path)) for made in report.made)
     return "\n".join(
         [
-            f"That took {report.seconds:.0f} seconds. Files made, to look at or to delete:",
+            f"That took {report.seconds:.0f} seconds and left {human(report.nbytes)}. "
+            "Files made, to look at or to delete:",
             "",
             *[f"  {str(made.path).ljust(width)}  {made.what}" for made in report.made],
             "",
@@ -128,6 +129,7 @@ def closing(report: Report) -> str:
             f"  cordwood trim {waste} --dry-run",
             "",
             f"All of this with pictures, in a browser: {report.folder / 'index.html'}",
+            f"To delete all of it: rm -r {shlex.quote(str(report.folder))}",
         ]
     )
 
@@ -166,7 +168,8 @@ def transcript(doctored: Doctored) -> list[str]:
         f"$ {doctored.compare_command}",
         *doctored.compared,
         "",
-        "command and lines are taken from the finding as it prints them; predicted: what it said they save",
+        "command and lines are taken from the finding as it prints them; predicted: what it said they save;",
+        "a verdict tells the mean of all steps, compare the median of the means of stretches of the run",
         f"same batches before and after, bit for bit: {word(doctored.same)}",
     ]
 
