@@ -3,8 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -20,76 +19,71 @@ TITLE = "What the doctor costs"
 KEYS = ("doctor-cost-10ms", "doctor-cost-1ms", "doctor-cost-detached")
 BATCH = 16
 WIDTHS = range(64, 4096, 64)
-ROUNDS = 30
-SECONDS_A_TURN = 0.15
-FEWEST_STEPS = 30  # in a turn, behind its start
-START = 64  # steps, in which all fetches are timed and, at first, the calls of all modules
+ROUNDS = 200
+RARE = 4  # rounds, one of which has the ways that need no such precision
+STEPS = 20  # in a turn, at least
+SECONDS_A_TURN = 0.1  # short turns, so that both ways meet the same mood of the machine
+START = 64  # steps that are watched more closely than all others
+STARTS = 5  # turns in which they are timed
 FEW = 5  # training steps, after which the doctor detaches itself
 
 
-class Turn(NamedTuple):
-    """Seconds of the processor a step: in the start of a run, and behind it."""
-
-    start: float
-    later: float
-
-
-@dataclass
 class Training:
-    """A small network with a loader, trained for a start and as many steps behind it."""
+    """A small network with a loader, trained for some steps at a time."""
 
-    width: int
-    steps: int
-    start: int = START
-    loader: Any = field(init=False)
-    model: nn.Module = field(init=False)
-    optimizer: torch.optim.Optimizer = field(init=False)
-
-    def __post_init__(self) -> None:
-        samples = BATCH * (self.start + self.steps)
-        data = TensorDataset(torch.randn(samples, 64), torch.randint(10, (samples,)))
-        self.loader = DataLoader(data, batch_size=BATCH)
-        layers = [nn.Linear(64, self.width), nn.ReLU(), nn.Linear(self.width, self.width), nn.ReLU()]
-        self.model = nn.Sequential(*layers, nn.Linear(self.width, 10))
+    def __init__(self, width: int, steps: int) -> None:
+        self.width = width
+        self.steps = steps
+        data = TensorDataset(torch.randn(BATCH * steps, 64), torch.randint(10, (BATCH * steps,)))
+        self.loader: Any = DataLoader(data, batch_size=BATCH)
+        layers = [nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+        self.model = nn.Sequential(*layers, nn.Linear(width, 10))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
 
-    def epoch(self) -> Turn:
-        """All of it."""
-        begin = middle = time.process_time()
-        for number, (inputs, labels) in enumerate(self.loader):
-            if number == self.start:
-                middle = time.process_time()
+    def epoch(self) -> float:
+        """Seconds of the processor a step."""
+        start = time.process_time()
+        for inputs, labels in self.loader:
             loss = nn.functional.cross_entropy(self.model(inputs), labels)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-        return Turn((middle - begin) / self.start, (time.process_time() - middle) / self.steps)
+        return (time.process_time() - start) / self.steps
 
-    def timed(self) -> Turn:
+
+class Ways:
+    """The same training bare and under the doctor. A tiny one goes before it each time: the start of a run."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.tiny = Training(8, START)
+
+    def bare(self) -> float:
+        """As it is."""
+        self.tiny.epoch()
+        return self.training.epoch()
+
+    def timed(self) -> float:
         """With phase timers, and no step or fetch watched more closely."""
         with (
             patch("cordwood.doctor.probes.attached.make_deep_probes", list),
             patch("cordwood.doctor.probes.fetchwatch._MOST_LOOKS", 0),
         ):
-            return self._under(Session(), self.start + self.steps - 2)
+            return self._under(Session(), START + self.training.steps - 2)
 
-    def watched(self) -> Turn:
-        """With all probes."""
-        return self._under(Session(), self.start + self.steps - 2)
-
-    def detached(self) -> Turn:
-        """The doctor sees its few steps and is gone."""
+    def detached(self) -> float:
+        """The doctor saw its few steps and is gone."""
         return self._under(Session(steps=FEW), FEW)
 
-    def _under(self, session: Session, at_least: int) -> Turn:
+    def _under(self, session: Session, at_least: int) -> float:
         session.attach()
         try:
-            turn = self.epoch()
+            seconds = self.bare()
         finally:
             session.detach()
         if session.steps_seen < at_least:
             raise MismatchError(f"the doctor saw {session.steps_seen} steps, not {at_least}")
-        return turn
+        return seconds
 
 
 def measure(settings: Settings) -> Outcome:
@@ -102,54 +96,78 @@ def measure(settings: Settings) -> Outcome:
     outcome = Outcome([table])
     with threads(1):
         for aim, key in ((0.010, "doctor-cost-10ms"), (0.001, "doctor-cost-1ms")):
-            turns = in_turns(sized(aim), 5 if settings.quick else ROUNDS)
-            later = {name: [turn.later for turn in taken] for name, taken in turns.items()}
-            start = {name: [turn.start for turn in taken] for name, taken in turns.items()}
-            for name in ("bare", "bare, once more", "phase timers", "detached"):
-                against = ratio(later[name], later["bare"]) if name != "bare" else None
-                table.add(f"{aim * 1e3:g} ms", name, Spread.of(later[name]), against)
-            for name in ("phase timers", "all probes"):
-                against = ratio(start[name], start["bare"])
-                table.add(f"{aim * 1e3:g} ms", f"{name}, the first {START} steps", Spread.of(start[name]), against)
-            outcome.measured[key] = ratio(later["phase timers"], later["bare"])
+            training = sized(aim)
+            seconds = in_turns(Ways(training), 10 if settings.quick else ROUNDS)
+            for name, taken in seconds.items():
+                against = compared(taken, seconds["bare"]) if name != "bare" else None
+                table.add(f"{aim * 1e3:g} ms", name, Spread.of(known(taken)), against)
+            table.add(f"{aim * 1e3:g} ms", f"all probes, the first {START} steps of a run", *started(training.width))
+            outcome.measured[key] = compared(seconds["phase timers"], seconds["bare"])
             if aim == 0.001:  # where a cost that is left would show most
-                outcome.measured["doctor-cost-detached"] = beyond_noise(later)
+                outcome.measured["doctor-cost-detached"] = beyond_noise(seconds)
     table.notes += [
         "Time is that of the processor, for the whole process with all its threads.",
-        f"Steps behind the first {START} of a run, unless a row says otherwise: these are watched more closely, and "
-        "are shown for themselves, with phase timers alone and with all probes.",
+        f"Before each turn go {START} steps of a tiny net: the first steps of a run are watched more closely. What "
+        "these take with all probes is the last row of each.",
         f"Detached: the doctor saw {FEW} steps and left; the goal is the distance from the bare script in units of the "
         "spread (half the distance of the quartiles) between two bare turns of the same round.",
     ]
     return outcome
 
 
-def in_turns(training: Training, rounds: int) -> dict[str, list[Turn]]:
-    """An epoch for each way and round; who begins changes from round to round."""
-    ways: dict[str, Callable[[], Turn]] = {
-        "bare": training.epoch,
-        "bare, once more": training.epoch,
-        "phase timers": training.timed,
-        "detached": training.detached,
-        "all probes": training.watched,
+def in_turns(ways: Ways, rounds: int) -> dict[str, list[float | None]]:
+    """Seconds a step for each way and round, None where it had no turn; who begins changes from round to round."""
+    calls: dict[str, Callable[[], float]] = {
+        "bare": ways.bare,
+        "phase timers": ways.timed,
+        "bare, once more": ways.bare,
+        "detached": ways.detached,
     }
-    turns: dict[str, list[Turn]] = {name: [] for name in ways}
-    order = list(ways)
+    seconds: dict[str, list[float | None]] = {name: [] for name in calls}
+    order = list(calls)
     with no_garbage_collection():
         for name in order:
-            ways[name]()
-        for _ in range(rounds):
+            calls[name]()
+        for number in range(rounds):
+            often = number % RARE != 0
             for name in order:
-                turns[name].append(ways[name]())
+                has_turn = not often or name in ("bare", "phase timers")
+                seconds[name].append(calls[name]() if has_turn else None)
             order.append(order.pop(0))
-    return turns
+    return seconds
 
 
-def beyond_noise(seconds: dict[str, list[float]]) -> Spread:
+def known(seconds: list[float | None]) -> list[float]:
+    """Without the rounds in which it had no turn."""
+    return [each for each in seconds if each is not None]
+
+
+def compared(ours: list[float | None], bare: list[float | None]) -> Spread:
+    """The ratio, over the rounds in which both had a turn."""
+    pairs = [(one, other) for one, other in zip(ours, bare, strict=True) if one is not None and other is not None]
+    return ratio([one for one, _ in pairs], [other for _, other in pairs])
+
+
+def started(width: int) -> tuple[Spread, Spread]:
+    """The first steps of a run with all probes: seconds a step, and of the bare script's."""
+    training = Training(width, START)
+    bare, watched = [], []
+    for _ in range(STARTS):
+        bare.append(training.epoch())
+        session = Session()
+        session.attach()
+        try:
+            watched.append(training.epoch())
+        finally:
+            session.detach()
+    return Spread.of(watched), ratio(watched, bare)
+
+
+def beyond_noise(seconds: dict[str, list[float | None]]) -> Spread:
     """How far a detached run is from a bare one, in units of what two bare ones differ by."""
-    noise = ratio(seconds["bare, once more"], seconds["bare"])
+    noise = compared(seconds["bare, once more"], seconds["bare"])
     half = max((noise.high - noise.low) / 2, 1e-9)
-    left = ratio(seconds["detached"], seconds["bare"])
+    left = compared(seconds["detached"], seconds["bare"])
     return Spread.exact(abs(left.median - 1) / half)
 
 
@@ -157,8 +175,8 @@ def sized(seconds: float) -> Training:
     """A network whose steps take about this long, with an epoch of some tenths of a second."""
 
     def step_of(width: int) -> float:
-        training = Training(width, 10, start=4)
-        return statistics.median(training.epoch().later for _ in range(5))
+        training = Training(width, 10)
+        return statistics.median(training.epoch() for _ in range(5))
 
     width = next((each for each in WIDTHS if step_of(each) >= seconds), WIDTHS[-1])
-    return Training(width, max(FEWEST_STEPS, round(SECONDS_A_TURN / seconds)))
+    return Training(width, max(STEPS, round(SECONDS_A_TURN / seconds)))

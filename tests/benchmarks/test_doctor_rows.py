@@ -113,14 +113,16 @@ def test_a_healthy_script_without_steps_is_an_error(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_cost_is_measured_at_both_lengths(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(doctor_cost_rows, "sized", lambda seconds: doctor_cost_rows.Training(8, 12, start=12))
+    monkeypatch.setattr(doctor_cost_rows, "sized", lambda seconds: doctor_cost_rows.Training(8, 12))
     outcome = measured(doctor_cost_rows, settings)
-    names = ["bare", "bare, once more", "phase timers", "detached"]
-    names += [f"{name}, the first 64 steps" for name in ("phase timers", "all probes")]
+    names = ["bare", "phase timers", "bare, once more", "detached", "all probes, the first 64 steps of a run"]
     assert [row[:2] for row in outcome.tables[0].rows] == [[aim, name] for aim in ("10 ms", "1 ms") for name in names]
 
 
 def test_the_distance_of_a_detached_run_is_told_in_units_of_the_noise() -> None:
-    bare = [1.0, 1.0, 1.0, 1.0, 1.0]
-    turns = {"bare": bare, "bare, once more": [0.98, 0.99, 1.0, 1.01, 1.02], "detached": [1.03] * 5}
+    turns: dict[str, list[float | None]] = {
+        "bare": [1.0, 1.0, 1.0, 1.0, 1.0, 2.0],
+        "bare, once more": [0.98, 0.99, 1.0, 1.01, 1.02, None],
+        "detached": [1.03, 1.03, 1.03, 1.03, 1.03, None],
+    }
     assert doctor_cost_rows.beyond_noise(turns).median == pytest.approx(3.0)
