@@ -1,6 +1,7 @@
 """A session over real training loops: what it leaves unchanged, and that it is gone afterwards."""
 
 import gc
+import threading
 import types
 import warnings
 import weakref
@@ -167,6 +168,14 @@ def test_a_probe_that_breaks_is_told_of_and_harms_nothing(when: str) -> None:
     assert seen_steps(session).count == 24
     assert "KeyError" in session.evidence.missing["syncs"]
     assert (max(probe.asked) > 6) == (when == "finish")
+
+
+def test_nothing_runs_on_when_no_report_is_asked_for(session: Session) -> None:
+    train(1)
+    session.detach()
+    assert not [thread for thread in threading.enumerate() if "cordwood doctor" in thread.name]
+    assert seen_steps(session).count == 24
+    assert session.evidence.stacks is not None
 
 
 def test_a_bug_in_the_engine_detaches_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,7 +158,7 @@ class Session:
             return False
         disturbed = any(probe.disturbs for probe in self._watching)
         for probe in list(self._watching):
-            self._safely(probe, "begin", number + 1)
+            self._safely(probe, "begin", number + 1, self._recorder.watched)
         self._deep_seconds += perf_counter() - start
         return disturbed
 
@@ -170,12 +170,12 @@ class Session:
 
     def _end_watching(self, number: int) -> None:
         for probe in reversed(self._watching):
-            self._safely(probe, "end", number)
+            self._safely(probe, "end", number, self._recorder.watched)
         self._watching = []
 
-    def _safely(self, probe: DeepProbe, what: str, number: int) -> None:
+    def _safely(self, probe: DeepProbe, what: str, *arguments: Any) -> None:
         try:
-            getattr(probe, what)(number, self._recorder.watched)
+            getattr(probe, what)(*arguments)
         except Exception as error:
             self.evidence.missing[probe.signal] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
             self._deep = [other for other in self._deep if other is not probe]
@@ -192,6 +192,8 @@ class Session:
         self._recorder.clock.thread = None
         if self._watching:
             self._end_watching(self._recorder.tracker.count)
+        for probe in self._deep:
+            self._safely(probe, "let_go")
         self._patches.undo()
         global _current
         _current = None

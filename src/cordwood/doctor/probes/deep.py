@@ -54,6 +54,10 @@ class DeepProbe(ABC):
     def end(self, step: int, watched: Watched) -> None:
         """The same step has ended."""
 
+    def let_go(self) -> None:
+        """No step comes any more: end what runs beside the script. A report may be asked for later, or never."""
+        return
+
     @abstractmethod
     def finish(self, evidence: Evidence, watched: Watched) -> None:
         """All watching is over: fill the signal, or say in ``evidence.missing`` why there is none."""

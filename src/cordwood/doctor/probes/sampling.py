@@ -145,11 +145,15 @@ class StackProbe(DeepProbe):
         if self._sampler is not None:
             self._sampler.pause()
 
+    def let_go(self) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
+
     def finish(self, evidence: Evidence, watched: Watched) -> None:
         if self._sampler is None:
             evidence.missing[self.signal] = f"fewer than {_FIRST_STEP + 1} training steps: no stacks were sampled"
             return
-        self._sampler.close()
+        self.let_go()
         steps = set(self._sampler.steps)
         if evidence.steps is not None and len(evidence.steps.times):
             # A step with something else in it, such as validation, would have its time in all figures.
