@@ -38,11 +38,22 @@ class ModuleCalls:
             return
         self.undo()
         self._watched = wanted
-        # Base classes first: what a class inherits must be replaced before it is looked up.
-        for kind in sorted(wanted, key=lambda kind: len(kind.__mro__)):
-            self._patches.replace(kind, "__call__", self._wrap(kind.__call__))
+        for kind in wanted:
+            self._patches.replace(kind, "__call__", self._wrap(vars(kind).get("__call__") or _inherited(kind)))
 
     def undo(self) -> None:
         """Watch nobody."""
         self._patches.undo()
         self._watched = frozenset()
+
+
+def _inherited(kind: type) -> Call:
+    """What a class has of its bases, looked up anew in each call.
+
+    torch.fx puts a ``__call__`` of its own into nn.Module while it traces, which must be found as it is without us.
+    """
+
+    def __call__(module: Any, *arguments: Any, **options: Any) -> Any:  # noqa: N807
+        return super(kind, module).__call__(*arguments, **options)  # type: ignore[arg-type]
+
+    return __call__
