@@ -33,6 +33,12 @@ def step_ms(report: dict[str, Any]) -> float:
     return float(steps["typical_ms"]) + float(steps["first_wait_ms_per_step"] or 0.0)
 
 
+def validation_ms(report: dict[str, Any]) -> float:
+    """Milliseconds of validation, shared out among the training steps."""
+    validation = report["validation"] or {"milliseconds": 0.0}
+    return float(validation["milliseconds"]) / max(1, int(report["steps"]["count"]))
+
+
 def above_information(report: dict[str, Any]) -> list[dict[str, Any]]:
     """The findings that would make somebody change a script."""
     return [finding for finding in report["findings"] if finding["level"] != "info"]

@@ -25,12 +25,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def finding(rule: str, line: int | None, saves: float | None, level: str = "high") -> dict[str, Any]:
-    return {"rule": rule, "line": line, "level": level, "saves_ms_per_step": saves, "spread_ms": 0.1}
+    file = str(SPEECH.path)
+    return {"rule": rule, "file": file, "line": line, "level": level, "saves_ms_per_step": saves, "spread_ms": 0.1}
 
 
 def report(step: float, *findings: dict[str, Any]) -> dict[str, Any]:
     steps = {"typical_ms": step, "first_wait_ms_per_step": None}
-    return {"steps": steps, "findings": list(findings), "verdict": "a verdict"}
+    rules: dict[str, list[Any]] = {"abstained": []}
+    return {"steps": steps, "findings": list(findings), "verdict": "a verdict", "rules": rules}
 
 
 def doctor_that_says(monkeypatch: pytest.MonkeyPatch, module: Any, *said: dict[str, Any], mended: float = 20.0) -> None:

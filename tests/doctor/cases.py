@@ -10,6 +10,7 @@ ways to tell of one fault (a loader that starves training is slow, or lacks work
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 HEALTHY = sorted(path for path in (HERE / "healthy").glob("*.py"))
@@ -27,7 +28,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Patient:
-    """A script, the answers of which one must be the first finding, and those that must be somewhere in the list."""
+    """A script, the answers to its fault, of which one must come first, and those to its other faults.
+
+    Of two faults at once the one that costs more comes first, and on another machine that may be the other one.
+    """
 
     script: str
     first: tuple[Answer, ...]
@@ -43,6 +47,35 @@ class Patient:
         """The lines that the answer may name."""
         lines = self.path.read_text(encoding="utf-8").splitlines()
         return {self._only(lines, text) for text in answer.lines}
+
+    def fits(self, finding: dict[str, Any], answer: Answer) -> bool:
+        """Whether this is the finding that is expected."""
+        return (
+            finding["rule"] == answer.rule
+            and finding["file"] == str(self.path)
+            and finding["line"] in self.numbers(answer)
+            and finding["level"] != "info"
+        )
+
+    def told(self, report: dict[str, Any]) -> tuple[Answer, dict[str, Any]] | None:
+        """What a report says of the (first) fault; None unless it tells of every fault before anything else."""
+        abstained = {rule["rule"] for rule in report["rules"]["abstained"]}
+        faults = [self.first, *((each,) for each in self.also)]
+        found: dict[int, tuple[Answer, dict[str, Any]]] = {}
+        for finding in report["findings"]:
+            right = [
+                (number, answer)
+                for number, fault in enumerate(faults)
+                for answer in fault
+                if self.fits(finding, answer) and (not answer.if_abstains or answer.if_abstains in abstained)
+            ]
+            if not right:
+                return None
+            for number, answer in right:
+                found.setdefault(number, (answer, finding))
+            if len(found) == len(faults):
+                return found[0]
+        return None
 
     def mended(self, *answers: Answer) -> str:
         """The script without the fault."""

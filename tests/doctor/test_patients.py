@@ -5,36 +5,17 @@ script that is not told of its fault is run again, twice at most: the clock must
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from tests.doctor.cases import PATIENTS, Answer, Patient
-from tests.doctor.runs import Seen, bare, examined
+from tests.doctor.cases import PATIENTS
+from tests.doctor.runs import bare, examined
 
 TURNS = 3
 
 # Bit for bit is tried where the doctor looks deepest: layout (the tape), values taken, workers, leaks, saving.
 COMPARED = {"speech_encoder", "collect_scores", "short_epochs", "average_loss", "save_examples"}
-
-
-def fits(finding: dict[str, Any], patient: Patient, answer: Answer) -> bool:
-    return (
-        finding["rule"] == answer.rule
-        and finding["file"] == str(patient.path)
-        and finding["line"] in patient.numbers(answer)
-    )
-
-
-def is_told(seen: Seen, patient: Patient) -> bool:
-    """Whether the fault is the first finding, and the other fault, if there is one, among the rest."""
-    if not seen.findings:
-        return False
-    first, *rest = seen.findings
-    return any(fits(first, patient, answer) for answer in patient.first) and all(
-        any(fits(finding, patient, answer) for finding in rest) for answer in patient.also
-    )
 
 
 def multiplies_bfloat16_fast() -> bool:
@@ -51,9 +32,9 @@ def test_the_fault_is_found_first_and_at_its_line(name: str, tmp_path: Path) -> 
         folder = tmp_path / str(turn)
         folder.mkdir()
         seen = examined(patient.path, folder)
-        if is_told(seen, patient):
+        if patient.told(seen.report):
             break
-    assert is_told(seen, patient), seen.text
+    assert patient.told(seen.report), seen.text
     assert seen.code == 1
     if name in COMPARED:
         assert bare(patient.path, folder) == seen.losses

@@ -5,6 +5,7 @@ import pytest
 from cordwood.doctor import clock as clocks
 from cordwood.doctor.clock import BACKWARD, FORWARD, OPTIMIZER, OTHER, WAIT, PhaseClock
 from cordwood.doctor.evidence import PHASES, LoaderSeen
+from cordwood.doctor.rhythm import Rhythm
 from cordwood.doctor.steps import StepTracker
 
 
@@ -26,7 +27,7 @@ class Run:
         self.clock = PhaseClock()
         self.ended: list[int] = []
         self.disturbed: set[int] = set()
-        self.tracker = StepTracker(self.clock, self._ended)
+        self.tracker = StepTracker(self.clock, Rhythm(self.clock), self._ended)
         self.validated: list[float] = []
         self.tracker.validation_ended = lambda milliseconds, in_eval_mode: self.validated.append(milliseconds)
 

@@ -19,6 +19,7 @@ from cordwood.doctor.probes.passes import PassProbe
 from cordwood.doctor.probes.recorder import Recorder
 
 _TURNS = 41
+_NEVER = 1 << 62
 _OTHER_BYTES = 8 << 20  # that are read between two turns: more than the caches next to a core hold
 
 
@@ -55,6 +56,7 @@ def _stand_in(nested: int, *, timed: bool) -> Callable[[], None]:
     call: Callable[..., Any] = forward
     if timed:
         recorder = Recorder(Evidence(), lambda number: False)
+        recorder.tracker.heard_from = _NEVER
         modules, passes = ModuleProbe(recorder), PassProbe(recorder)
         batch, backward = LoopProbe(recorder).timing_next(_nothing), passes.timing_backward(_nothing)
         inner, call = modules.timing(_nothing), modules.timing(forward)

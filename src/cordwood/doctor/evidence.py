@@ -72,6 +72,10 @@ class LoaderSeen:
     training: bool = False  # a backward pass followed one of its batches
     last_batch: Any = None  # of the first few: for replays; None if it was too large to keep
 
+    def more_batches(self, count: int) -> None:
+        """It gave so many more."""
+        self.batches += count
+
 
 @dataclass(eq=False, slots=True)
 class ModuleSeen:
@@ -81,6 +85,10 @@ class ModuleSeen:
     place: Place | None
     training_calls: int = 0  # with gradients on, in train mode, followed by a backward pass
     arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # of one training call, for replays
+
+    def more_training_calls(self, count: int) -> None:
+        """It was called so many times more."""
+        self.training_calls += count
 
 
 @dataclass(eq=False)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.report import Report
 
 SECONDS = 20.0  # that a rule may spend on replays and trials
+_NEVER = 1 << 62
 _MEMORY_FORMATS = "memory format"
 _attached = threading.Lock()
 _current: "Session | None" = None
@@ -165,8 +166,8 @@ class Session:
     def _ask_no_more(self, number: int) -> None:
         """Deep probes that have seen enough are not asked again; without any, nobody listens to the ends of steps."""
         self._asking = [probe for probe in self._asking if not probe.is_over(number)]
-        if not self._asking and self._steps is None:
-            self._recorder.tracker.ended = None
+        if not self._asking:
+            self._recorder.tracker.heard_from = _NEVER if self._steps is None else self._steps - 1
 
     def _end_watching(self, number: int) -> None:
         for probe in reversed(self._watching):
@@ -189,6 +190,8 @@ class Session:
             self._passes.left_over()
             return
         self._is_attached = False
+        with self._recorder.guarded("steps"):
+            self._recorder.rhythm.leave()
         self._recorder.clock.thread = None
         if self._watching:
             self._end_watching(self._recorder.tracker.count)

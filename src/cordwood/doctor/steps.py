@@ -14,13 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cordwood.doctor.clock import WAIT, PhaseClock
 from cordwood.doctor.evidence import PHASES, LoaderSeen, Steps
+from cordwood.doctor.rhythm import Rhythm
 
 _WARM_UP = 3
 _MOST_ROWS = 20_000
 _RARE = 3  # steps for one with validation within
+_SETTLED = 8  # steps, before any is taken to be like those before it
 _STEPS_ON_ONE_BATCH = 64  # more of them: somebody trains on one batch, so optimizers tell the steps
 _QUIET, _FIRST, _DISTURBED, _WARMING, _LATE = range(5)
 _WHY = {
@@ -32,7 +35,10 @@ _WHY = {
 
 
 class StepTracker:
-    """Cuts the clock's time into steps. ``ended`` is called with the number of each step that is over."""
+    """Cuts the clock's time into steps. ``ended`` is called with the number of each step that is over.
+
+    Who tells it of something has it told first of what was only written down: see `Rhythm`.
+    """
 
     __slots__ = (
         "_asked",
@@ -51,6 +57,8 @@ class StepTracker:
         "_may_learn",
         "_numbers",
         "_optimizers",
+        "_repeated",
+        "_rhythm",
         "_rows",
         "_stride",
         "_updates",
@@ -60,15 +68,22 @@ class StepTracker:
         "count",
         "disturbed",
         "ended",
+        "heard_from",
+        "settled_at",
         "skipped_updates",
         "stretch",
         "validation_ended",
         "without_forward",
     )
 
-    def __init__(self, clock: PhaseClock, ended: Callable[[int], bool]) -> None:
+    def __init__(self, clock: PhaseClock, rhythm: Rhythm, ended: Callable[[int], bool]) -> None:
         self._clock = clock
-        self.ended: Callable[[int], bool] | None = ended  # None: nobody listens any more
+        self._rhythm = rhythm
+        rhythm.tracker = self
+        self._repeated = 0  # one more than the batches of the step that ended last, if others may be like it
+        self.ended = ended
+        self.heard_from = 0  # the first step at whose end it is to be called
+        self.settled_at = _SETTLED  # the first step after which others are taken to be like those before them
         self._rows = array("q")
         self._numbers = array("q")
         self._kinds = array("b")
@@ -80,7 +95,9 @@ class StepTracker:
         self.skipped_updates = 0  # by a gradient scaler
         # Told the milliseconds, and whether only the modules in eval mode were validated.
         self.validation_ended: Callable[[float, bool], object] = lambda milliseconds, in_eval_mode: None
-        self.without_forward: Callable[[], object] = lambda: None  # a step ends, and no module was called in it
+        self.without_forward: Callable[[], object] = lambda: (
+            None
+        )  # a step or a batch ends, and no module was called in it
         self._begun = False
         self._first = False
         self._optimizers: set[int] = set()
@@ -100,6 +117,7 @@ class StepTracker:
 
     def batch_wanted(self, seen: LoaderSeen | None) -> None:
         """A loader is asked for a batch: here steps begin and end."""
+        self._rhythm.leave()
         if self._optimizers and (self._batches or self._late):
             self._end_step()
         elif self._optimizers or not self._goes_on(seen):
@@ -128,12 +146,14 @@ class StepTracker:
 
     def exhausted(self) -> None:
         """A loader had no batch left: what comes now is not fed by it."""
+        self._rhythm.leave()
         self._batches = 0
         self._asked.clear()
         self._exhausted = True
 
     def forward(self, may_learn: bool, validates: bool = False) -> None:
         """A module is called; ``validates``: one that training knows, now in eval mode."""
+        self._rhythm.leave()
         self._forwards += 1
         if may_learn:
             self._may_learn = True
@@ -158,12 +178,14 @@ class StepTracker:
 
     def backward(self) -> None:
         """A backward pass begins."""
+        self._rhythm.leave()
         self._learns = self._learned_since = True
         for seen in self._asked:
             seen.training = True
 
     def optimizer_steps(self, optimizer: Any) -> None:
         """An optimizer is about to step."""
+        self._rhythm.leave()
         key = id(optimizer)
         if self._learned_since:
             self._before_validation = None  # no validation: a model that is trained in eval mode
@@ -182,10 +204,12 @@ class StepTracker:
 
     def disturb(self) -> None:
         """Something of the doctor's slows the step at hand: it does not count."""
+        self._rhythm.leave()
         self.disturbed = True
 
     def finish(self) -> Steps | None:
         """The steps that nothing disturbed; None if no step was seen at all."""
+        self._rhythm.leave()
         if not self.count:
             return None
         self._resolve()
@@ -214,6 +238,8 @@ class StepTracker:
             self.without_forward()
         row = self._clock.take()
         number = self.count
+        is_plain = self._forwards and not (self._validates or self._first or self._late)
+        self._repeated = 1 + self._batches if is_plain and self._clock.timeline is None else 0
         if number % self._stride == 0:
             self._keep(number, row)
         elif self._clock.timeline is not None:
@@ -221,12 +247,30 @@ class StepTracker:
         self.count += 1
         self.batches += self._batches
         self._forget()
-        if self.ended is None:
-            self.disturbed = False
-            return
-        self.disturbed = self.ended(number)
-        # What the end of a step costs the doctor itself belongs to no step.
-        self._clock.take()
+        settled = number >= self.settled_at and self._clock.timeline is None
+        self._rhythm.step_ended(self.heard_from - self.count if settled else 0)
+        self.disturbed = False
+        if number >= self.heard_from:
+            self.disturbed = self.ended(number)
+            # What the end of a step costs the doctor itself belongs to no step.
+            self._clock.take()
+
+    def can_repeat(self) -> bool:
+        """Whether the step that ended last was one of many alike."""
+        return self._repeated > 0
+
+    def repeat(self, rows: NDArray[np.int64]) -> None:
+        """So many more of them: a row each, of nanoseconds by phase. Who counts calls and batches is told elsewhere."""
+        numbers = np.arange(self.count, self.count + len(rows))
+        kept = numbers % self._stride == 0
+        self._rows.frombytes(rows[kept].tobytes())
+        self._numbers.frombytes(numbers[kept].tobytes())
+        self._kinds.extend([_QUIET] * int(kept.sum()))
+        self.count += len(rows)
+        self.batches += len(rows) * (self._repeated - 1)
+        self.stretch += len(rows)
+        if len(self._kinds) >= _MOST_ROWS:
+            self._thin_out()
 
     def _keep(self, number: int, row: list[int]) -> None:
         kind = _QUIET
@@ -271,8 +315,11 @@ class StepTracker:
         spent = self._clock.take()
         if self._clock.timeline is not None:
             self._clock.timeline.discard()
-        if self._forwards and self._batches:
+        if self._batches and self._forwards:
             self.validation_ended(sum(spent) / 1e6, False)
+        elif self._batches:
+            self.without_forward()
+        self._rhythm.something_else_ended()
         self._forget()
 
     def is_for_training(self) -> bool:

@@ -14,11 +14,12 @@ from weakref import WeakKeyDictionary, ref
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from cordwood.doctor.clock import WAIT
+from cordwood.doctor.clock import OTHER, WAIT
 from cordwood.doctor.evidence import LoaderSeen
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
 from cordwood.doctor.probes.recorder import Recorder
+from cordwood.doctor.rhythm import END, OFF
 from cordwood.feed import Loader
 from cordwood.feed.iterator import LoaderIterator
 
@@ -37,7 +38,8 @@ class LoopProbe:
         # The iterator that gave the last batch: it is asked again and again, and need not be looked up.
         self._latest: Callable[[], Any] = _nobody
         self._latest_seen: LoaderSeen | None = None
-        self.starts: Callable[[], object] = lambda: None  # to be called when a loader starts
+        self.starts: Callable[[], object] = lambda: None  # to be called when a new loader starts
+        self._tokens: dict[int, int] = {}  # of the latest iterator in a step's rhythm, by the id of what was seen
         self._ending: dict[int, int] = {}  # what the end of the last epoch took, by the id of what was seen
 
     def install(self, patches: Patches, loader: Any = None) -> None:
@@ -106,7 +108,7 @@ class LoopProbe:
 
     def _seen(self, loader: Any) -> LoaderSeen:
         """A loader starts."""
-        self.starts()
+        self._recorder.rhythm.leave()
         self._latest = _nobody  # an iterator that is kept over epochs has a first batch again
         seen = self._by_loader.get(loader)
         if seen is None:
@@ -114,6 +116,8 @@ class LoopProbe:
         if seen not in self._recorder.watched.loaders:
             seen.place = user_place()
             self._recorder.watched.loaders.append(seen)
+        if not seen.epochs:
+            self.starts()
         return seen
 
     def _noting_where(self, original: Callable[..., None]) -> Callable[..., None]:
@@ -134,6 +138,8 @@ class LoopProbe:
         def __iter__(loader: Any) -> Any:  # noqa: N807
             if not clock.is_training_thread() or clock.current == WAIT:
                 return original(loader)
+            with recorder.guarded("steps"):
+                recorder.rhythm.leave()
             start = perf_counter_ns()
             before = clock.switch(WAIT)
             try:
@@ -150,49 +156,91 @@ class LoopProbe:
         return __iter__
 
     def timing_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        recorder, clock = self._recorder, self._recorder.clock
-        by_iterator, starting, tracker = self._by_iterator, self._starting, recorder.tracker
+        recorder, clock, rhythm = self._recorder, self._recorder.clock, self._recorder.rhythm
+        expected, following, times = rhythm.expected, rhythm.following, rhythm.times
+        long_way = self._next_the_long_way
 
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            thread = clock.thread
-            if get_ident() != thread or clock.current == WAIT:
-                return original(iterator)
-            is_known = self._latest() is iterator
-            seen = self._latest_seen if is_known else by_iterator.get(iterator)
-            try:
-                tracker.batch_wanted(seen)
-            except Exception as error:
-                recorder.broke("steps", error)
-            if clock.thread is None:  # that was the last step to be watched
-                return original(iterator)
-            around = clock.switch(WAIT)
-            start = clock.since
+            at, around = rhythm.at, clock.current
+            if expected[at] != id(iterator) or len(times) >= rhythm.most or get_ident() != clock.thread:
+                return long_way(original, iterator)
+            rhythm.at = following[at]
+            clock.current = WAIT
+            start = perf_counter_ns()
+            times.append(start)
             try:
                 batch = original(iterator)
-            except StopIteration:
-                # Ending workers takes time as starting them does: both are what another epoch costs.
-                self._ending[id(seen)] = perf_counter_ns() - start
+            except BaseException as error:
                 with recorder.guarded("steps"):
-                    tracker.exhausted()
-                raise
-            finally:
+                    self._failed(error, self._by_iterator.get(iterator), start)
                 clock.switch(around)
-            try:
-                before = None if is_known else starting.pop(iterator, None)
-                if before is None:
-                    tracker.batch_came(seen, False, 0)
-                else:
-                    tracker.batch_came(seen, True, before + clock.since - start)
-                if not is_known:
-                    self._latest, self._latest_seen = ref(iterator), seen
-                if seen is not None and seen.batches == 2 and seen.last_batch is None:
-                    seen.last_batch = _kept(batch)
-            except Exception as error:
-                recorder.broke("steps", error)
+                raise
+            at = rhythm.at
+            if expected[at] == END:
+                times.append(perf_counter_ns())
+                rhythm.at = following[at]
+                clock.current = around
+            else:  # something unusual was done to make the batch
+                with recorder.guarded("steps"):
+                    self._came(self._by_iterator.get(iterator), around)
             return batch
 
         return __next__
+
+    def _next_the_long_way(self, original: Callable[[Any], Any], iterator: Any) -> Any:
+        recorder, clock, tracker = self._recorder, self._recorder.clock, self._recorder.tracker
+        thread = clock.thread
+        if get_ident() != thread or clock.current == WAIT:
+            return original(iterator)
+        is_known = self._latest() is iterator
+        seen = self._latest_seen if is_known else self._by_iterator.get(iterator)
+        around = OTHER
+        try:
+            tracker.batch_wanted(seen)
+            if clock.thread is None:  # that was the last step to be watched
+                return original(iterator)
+            if not is_known and seen is not None:
+                recorder.rhythm.renew(self._tokens.get(id(seen), 0), id(iterator))
+                self._tokens[id(seen)] = id(iterator)
+            around = recorder.rhythm.begin(id(iterator), WAIT, tracker.batch_wanted, seen)
+        except Exception as error:
+            recorder.broke("steps", error)
+            return original(iterator)
+        start = perf_counter_ns()
+        try:
+            batch = original(iterator)
+        except BaseException as error:
+            with recorder.guarded("steps"):
+                self._failed(error, seen, start)
+            clock.switch(around)
+            raise
+        try:
+            waited = perf_counter_ns() - start
+            before = None if is_known else self._starting.pop(iterator, None)
+            self._came(seen, around, None if before is None else before + waited)
+            if not is_known:
+                self._latest, self._latest_seen = ref(iterator), seen
+            if seen is not None and seen.batches == 2 and seen.last_batch is None:
+                seen.last_batch = _kept(batch)
+        except Exception as error:
+            recorder.broke("steps", error)
+        return batch
+
+    def _came(self, seen: LoaderSeen | None, around: int, first_wait: int | None = None) -> None:
+        tracker, rhythm = self._recorder.tracker, self._recorder.rhythm
+        counted = None if seen is None else seen.more_batches
+        rhythm.begin(END, around, tracker.batch_came, seen, False, 0, counted=counted)
+        if rhythm.at == OFF:  # else the rhythm began with this batch, and the tracker is told later
+            tracker.batch_came(seen, first_wait is not None, first_wait or 0)
+
+    def _failed(self, error: BaseException, seen: LoaderSeen | None, start: int) -> None:
+        """There is no batch: the loader is exhausted, or broken."""
+        self._recorder.rhythm.leave()
+        if isinstance(error, StopIteration):
+            # Ending workers takes time as starting them does: both are what another epoch costs.
+            self._ending[id(seen)] = perf_counter_ns() - start
+            self._recorder.tracker.exhausted()
 
 
 class _Key:

@@ -1,8 +1,8 @@
 """Forward passes: the calls of modules that the script makes itself, not those that modules make of each other.
 
 At first ``nn.Module.__call__`` is replaced. After some steps it is known which classes the script calls itself, and
-only these are watched: the layers within them cost nothing any more. A loader that starts, as for validation, or a
-step without any forward pass has all modules watched again. Dynamo would trace into a replaced ``__call__``, and so
+only these are watched: the layers within them cost nothing any more. A new loader that starts, as for validation, or a
+batch without any forward pass has all modules watched again. Dynamo would trace into a replaced ``__call__``, and so
 compile something else than without the doctor: from the first use of torch.compile on only the calls of what is
 compiled are timed, which no trace passes through.
 """
@@ -10,6 +10,7 @@ compiled are timed, which no trace passes through.
 import functools
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
 from cordwood.doctor.probes.modulecalls import ModuleCalls
 from cordwood.doctor.probes.recorder import Recorder
+from cordwood.doctor.rhythm import END
 
 _MOST_MODULES = 64
 _LARGEST_ARGUMENTS = 256 << 20  # bytes
@@ -56,13 +58,18 @@ class ModuleProbe:
         self._calls.of_all()
         patches.also(self._calls.undo)
         self._tracker.validation_ended = self._validated
-        self._tracker.without_forward = self.widen
+        self._tracker.without_forward = self._missed
 
     def widen(self) -> None:
         """Something new may be called from here on: watch all modules for some steps."""
         if not self._compiled and self._recorder.clock.thread is not None:
             self._calls.of_all()
-            self._narrow_at = self._tracker.count + _WIDE_STEPS
+            self._narrow_at = self._tracker.settled_at = self._tracker.count + _WIDE_STEPS
+
+    def _missed(self) -> None:
+        """No call of a module was seen in a step: the script may call others by now."""
+        if self._narrow_at == _NEVER:
+            self.widen()
 
     def _narrow(self) -> None:
         """What the script calls itself is known by now."""
@@ -79,7 +86,9 @@ class ModuleProbe:
         self._calls.of(self._compiled)
 
     def timing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        recorder, clock, noted = self._recorder, self._recorder.clock, self._noted
+        clock, rhythm, long_way = self._recorder.clock, self._recorder.rhythm, self._call_the_long_way
+        expected, following, times = rhythm.expected, rhythm.following, rhythm.times
+        is_grad_enabled = torch.is_grad_enabled
 
         @functools.wraps(original)
         def __call__(module: Any, *arguments: Any, **options: Any) -> Any:  # noqa: N807
@@ -87,46 +96,85 @@ class ModuleProbe:
             if current != OTHER and current != OPTIMIZER:  # inside a module, a backward pass or a dataset
                 clock.nested += 1
                 return original(module, *arguments, **options)
-            if get_ident() != clock.thread:
-                return original(module, *arguments, **options)
-            try:
-                noted(module, arguments, options)
-            except Exception as error:
-                recorder.broke("modules", error)
-            clock.switch(FORWARD)
+            at = rhythm.at
+            token = id(module) if module.training and is_grad_enabled() else ~id(module)
+            if expected[at] != token or get_ident() != clock.thread:
+                return long_way(original, module, arguments, options)
+            rhythm.at = following[at]
+            clock.current = FORWARD
+            times.append(perf_counter_ns())
             try:
                 return original(module, *arguments, **options)
             finally:
-                clock.switch(current)
+                at = rhythm.at
+                if expected[at] == END:
+                    times.append(perf_counter_ns())
+                    rhythm.at = following[at]
+                    clock.current = current
+                else:
+                    rhythm.begin(END, current)
 
         return __call__
 
-    def _noted(self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        gradients, training = torch.is_grad_enabled(), module.training
-        seen, tracker = self._seen.get(id(module)), self._tracker
+    def _call_the_long_way(
+        self, original: Callable[..., Any], module: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        clock, rhythm, current = self._recorder.clock, self._recorder.rhythm, self._recorder.clock.current
+        if get_ident() != clock.thread:
+            return original(module, *arguments, **options)
+        try:
+            gradients, training = torch.is_grad_enabled(), module.training
+            seen = self._noted(module, arguments, options, gradients, training)
+            token = id(module) if gradients and training else ~id(module)
+            counted = seen.more_training_calls if seen is not None and gradients and training else None
+            rhythm.begin(token, FORWARD, self._again, seen, gradients, training, counted=counted)
+        except Exception as error:
+            self._recorder.broke("modules", error)
+        try:
+            return original(module, *arguments, **options)
+        finally:
+            rhythm.begin(END, current)
+
+    def _noted(
+        self, module: Any, arguments: tuple[Any, ...], options: dict[str, Any], gradients: bool, training: bool
+    ) -> ModuleSeen | None:
+        self._recorder.rhythm.leave()
+        seen = self._seen.get(id(module))
+        self._forward(seen, gradients, training)
+        if seen is None:
+            seen = self._first_seen(module)
+            if seen is None:
+                return None
+        elif seen.place is None:
+            seen.place = user_place()
+        kept = None
+        if gradients and training:
+            seen.training_calls += 1
+            if seen.arguments is None and seen.training_calls > _KEEP_FROM:
+                seen.arguments = kept_arguments(arguments, options)
+        if not (gradients and training and self._tracker.is_for_training()) and id(seen) not in self._validations:
+            kept = (user_place(), arguments, options)
+        if len(self._called) < _MOST_MODULES:
+            self._called.append((seen, gradients, training, kept))
+        return seen
+
+    def _again(self, seen: ModuleSeen | None, gradients: bool, training: bool) -> None:
+        """A call like one that was noted before."""
+        self._forward(seen, gradients, training)
+        if seen is not None:
+            seen.training_calls += gradients and training
+            if len(self._called) < _MOST_MODULES:
+                self._called.append((seen, gradients, training, None))
+
+    def _forward(self, seen: ModuleSeen | None, gradients: bool, training: bool) -> None:
+        tracker = self._tracker
         if tracker.stretch != self._stretch:
             # What was called before belonged to training, or to nothing that has a name.
             self._called.clear()
             self._stretch = tracker.stretch
-        learns = gradients and training
-        tracker.forward(learns, not training and seen is not None and seen.training_calls > 0)
+        tracker.forward(gradients and training, not training and seen is not None and seen.training_calls > 0)
         if tracker.count >= self._narrow_at:
             self._narrow()
-        if seen is None:
-            seen = self._first_seen(module)
-            if seen is None:
-                return
-        elif seen.place is None:
-            seen.place = user_place()
-        kept = None
-        if learns:
-            seen.training_calls += 1
-            if seen.arguments is None and seen.training_calls > _KEEP_FROM:
-                seen.arguments = kept_arguments(arguments, options)
-        if not (learns and tracker.is_for_training()) and id(seen) not in self._validations:
-            kept = (user_place(), arguments, options)
-        if len(self._called) < _MOST_MODULES:
-            self._called.append((seen, gradients, training, kept))
 
     def _first_seen(self, module: Any) -> ModuleSeen | None:
         if id(module) in self._plain:

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from threading import get_ident
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from cordwood.doctor.evidence import TransferCall
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
 from cordwood.doctor.probes.recorder import Recorder
+from cordwood.doctor.rhythm import END
 
 _MOST_LINES = 256
+_PASS = -2  # a backward pass, in the rhythm of a step
 
 
 class PassProbe:
@@ -29,6 +32,8 @@ class PassProbe:
         self._around: list[int] = []  # the phases around optimizers: some call another one
         self._scaling = False
         self._inside = False
+        self.before = self._making_before()
+        self.after = self._making_after()
         self.left_over: Callable[[], None] = lambda: None  # to be called when no optimizer is stepping
 
     def install(self, patches: Patches) -> None:
@@ -51,44 +56,89 @@ class PassProbe:
         return remove
 
     def timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        recorder, clock, tracker = self._recorder, self._recorder.clock, self._recorder.tracker
+        recorder, clock, rhythm = self._recorder, self._recorder.clock, self._recorder.rhythm
+        expected, following, times = rhythm.expected, rhythm.following, rhythm.times
 
         @functools.wraps(original)
         def backward(*arguments: Any, **options: Any) -> Any:
-            if get_ident() != clock.thread or clock.current == BACKWARD:
+            before = clock.current
+            if get_ident() != clock.thread or before == BACKWARD:
                 return original(*arguments, **options)
-            try:
-                tracker.backward()
-            except Exception as error:
-                recorder.broke("steps", error)
-            before = clock.switch(BACKWARD)
+            at = rhythm.at
+            if expected[at] == _PASS:
+                rhythm.at = following[at]
+                clock.current = BACKWARD
+                times.append(perf_counter_ns())
+            else:
+                try:
+                    recorder.tracker.backward()
+                    rhythm.begin(_PASS, BACKWARD, recorder.tracker.backward)
+                except Exception as error:
+                    recorder.broke("steps", error)
             try:
                 return original(*arguments, **options)
             finally:
-                clock.switch(before)
+                at = rhythm.at
+                if expected[at] == END:
+                    times.append(perf_counter_ns())
+                    rhythm.at = following[at]
+                    clock.current = before
+                else:
+                    rhythm.begin(END, before)
 
         return backward
 
-    def before(self, optimizer: Any, arguments: Any, options: Any) -> None:
+    def _making_before(self) -> Callable[[Any, Any, Any], None]:
+        clock, rhythm, around = self._clock, self._recorder.rhythm, self._around
+        expected, following, times = rhythm.expected, rhythm.following, rhythm.times
+
+        def before(optimizer: Any, arguments: Any, options: Any) -> None:
+            at = rhythm.at
+            if expected[at] != id(optimizer) or len(times) >= rhythm.most or get_ident() != clock.thread:
+                self._before_the_long_way(optimizer)
+                return
+            rhythm.at = following[at]
+            around.append(clock.current)
+            clock.current = OPTIMIZER
+            times.append(perf_counter_ns())
+
+        return before
+
+    def _before_the_long_way(self, optimizer: Any) -> None:
         recorder, clock = self._recorder, self._clock
         if get_ident() != clock.thread and not self._adopted(clock):
             return
+        tracker = recorder.tracker
         try:
             if id(optimizer) not in self._optimizers:
                 self._first_seen(optimizer)
             if not self._scaling:
                 self._inside = True
-                recorder.tracker.optimizer_steps(optimizer)
+                tracker.optimizer_steps(optimizer)
+            self._inside = self._scaling = False
+            if clock.thread is not None:
+                self._around.append(recorder.rhythm.begin(id(optimizer), OPTIMIZER, tracker.optimizer_steps, optimizer))
         except Exception as error:
             recorder.broke("steps", error)
         self._inside = self._scaling = False
-        if clock.thread is not None:
-            self._around.append(clock.switch(OPTIMIZER))
 
-    def after(self, optimizer: Any, arguments: Any, options: Any) -> None:
-        clock = self._clock
-        if clock.current == OPTIMIZER and get_ident() == clock.thread:
-            clock.switch(self._around.pop() if self._around else OTHER)
+    def _making_after(self) -> Callable[[Any, Any, Any], None]:
+        clock, rhythm, around = self._clock, self._recorder.rhythm, self._around
+        expected, following, times = rhythm.expected, rhythm.following, rhythm.times
+
+        def after(optimizer: Any, arguments: Any, options: Any) -> None:
+            if clock.current != OPTIMIZER or get_ident() != clock.thread:
+                return
+            before = around.pop() if around else OTHER
+            at = rhythm.at
+            if expected[at] == END:
+                times.append(perf_counter_ns())
+                rhythm.at = following[at]
+                clock.current = before
+            else:
+                rhythm.begin(END, before)
+
+        return after
 
     def _first_seen(self, optimizer: Any) -> None:
         self._optimizers.add(id(optimizer))
@@ -113,6 +163,7 @@ class PassProbe:
             # A step that the scaler skips is a step of training all the same: it ends with the next batch.
             if clock.is_training_thread():
                 with recorder.guarded("steps"):
+                    recorder.rhythm.interrupt()
                     recorder.tracker.optimizer_steps(optimizer)
                 self._scaling = True
             try:
@@ -136,6 +187,7 @@ class TransferProbe:
         """Watch ``.to``, ``.cuda`` and ``.copy_``, on machines that have a device to copy to."""
         if not torch.accelerator.is_available():
             return
+        self._recorder.rhythm.allowed = False  # copies and the device's own timeline are told of as they come
         for name in ("to", "cuda", "copy_"):
             patches.replace(torch.Tensor, name, self.timing(getattr(torch.Tensor, name)))
 

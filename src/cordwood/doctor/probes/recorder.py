@@ -13,18 +13,20 @@ from typing import Any
 from cordwood.doctor.clock import PhaseClock
 from cordwood.doctor.evidence import FAILED, Evidence
 from cordwood.doctor.probes.deep import Watched
+from cordwood.doctor.rhythm import Rhythm
 from cordwood.doctor.steps import StepTracker
 
 
 class Recorder:
     """The one place that phase probes report to."""
 
-    __slots__ = ("_guards", "clock", "evidence", "leave", "tracker", "watched")
+    __slots__ = ("_guards", "clock", "evidence", "leave", "rhythm", "tracker", "watched")
 
     def __init__(self, evidence: Evidence, ended: Callable[[int], bool]) -> None:
         self.evidence = evidence
         self.clock = PhaseClock()
-        self.tracker = StepTracker(self.clock, ended)
+        self.rhythm = Rhythm(self.clock)
+        self.tracker = StepTracker(self.clock, self.rhythm, ended)
         self.watched = Watched(
             phase=self.clock.phase,
             thread=lambda: self.clock.thread,

@@ -106,8 +106,9 @@ class TapeProbe(DeepProbe):
         for leaf in tape.leaves.values():
             address, weak = references[leaf.meta.storage]
             known[address] = weak
-            # The reference that was kept keeps this address from being given to other memory.
-            leaf.kept = address in self._known
+            # The reference that was kept keeps this address from being given to other memory. A tensor that a line of
+            # the step makes of an array is a new one each time, however old the array: a copy made there is, too.
+            leaf.kept = address in self._known and address not in self._arrays
             if address in self._arrays:
                 leaf.numpy = True
                 leaf.place = places[self._arrays[address][0]]

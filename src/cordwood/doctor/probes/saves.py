@@ -45,6 +45,8 @@ class SaveProbe:
                     self._count(Path(f), seconds)
             # Looking at the file is no part of the user's step.
             if recorder.clock.is_training_thread():
+                with recorder.guarded("steps"):
+                    recorder.rhythm.leave()
                 recorder.clock.since += perf_counter_ns() - int((start + seconds) * 1e9)
             return None
 
