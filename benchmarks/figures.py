@@ -57,7 +57,8 @@ def row_of(figure: Figure | Count, results: Mapping[str, dict[str, Any]], langua
     times = times_of(figure, table, results[figure.suite], ours / rival)
     ours_is_better = ours < rival if figure.kind in ("size", "share") else times > 1
     shown = [unbroken(written(value, figure.kind)) for value in (ours, rival)]
-    shown[not ours_is_better] = f"**{shown[not ours_is_better]}**"
+    if figure.kind == "share" or digits(times) != digits(1):  # a draw has no winner
+        shown[not ours_is_better] = f"**{shown[not ours_is_better]}**"
     other = figure.other[language] + WORDS[language]["colon"] + shown[1]
     ratio = unbroken(compared(times, figure.kind, language))
     return Row(figure.what[language], shown[0], other, ratio, table.title)

@@ -23,6 +23,7 @@ class Answer:
     rule: str
     lines: tuple[str, ...]
     mend: tuple[tuple[str, str], ...]
+    information: bool = False  # it is told for information only
     if_abstains: str = ""  # right only where this rule, which would tell more, could not try anything
 
 
@@ -54,7 +55,7 @@ class Patient:
             finding["rule"] == answer.rule
             and finding["file"] == str(self.path)
             and finding["line"] in self.numbers(answer)
-            and finding["level"] != "info"
+            and (finding["level"] == "info") is answer.information
         )
 
     def told(self, report: dict[str, Any]) -> tuple[Answer, dict[str, Any]] | None:
@@ -106,7 +107,7 @@ def workers(loader: str, mended: str) -> Answer:
 
 def starved(line: str, loader: str, if_abstains: str = "") -> Answer:
     """The line of loading that takes most; without waiting is with batches that are there already."""
-    return Answer("data-starved", (line,), ((loader, f"list({loader})"),), if_abstains)
+    return Answer("data-starved", (line,), ((loader, f"list({loader})"),), if_abstains=if_abstains)
 
 
 PATIENTS = {
@@ -329,6 +330,7 @@ PATIENTS = {
                             "            loss = F.cross_entropy(",
                         ),
                     ),
+                    information=True,
                 ),
             ),
             needs_bfloat16=True,

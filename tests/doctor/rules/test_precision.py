@@ -54,6 +54,7 @@ def test_a_finding_has_the_gain_and_the_difference(results: list[Any]) -> None:
     assert found.saves_ms == pytest.approx(30.0)
     assert found.spread_ms == pytest.approx(1.0)
     assert found.verified == "replay"
+    assert found.level == "info"  # float32 is the custom on a processor
     assert found.place == Place("train.py", 9)
     assert 'torch.autocast("cpu", dtype=torch.bfloat16)' in found.fix
     for word in ("Linear", "50.0 ms instead of 80.0 ms", "2.55 instead of 2.5 ", "2% apart"):

@@ -48,7 +48,7 @@ class ModuleProbe:
         self._outermost: set[type] = set()  # classes that are called from outside
         self._compiled: set[type] = set()
         self._plain: dict[int, Any] = {}  # modules without parameters; kept, so that no other gets their id
-        self._narrow_at = _WIDE_STEPS  # training steps
+        self._narrow_at = _NEVER  # training steps
 
     def install(self, patches: Patches, model: Any = None) -> None:
         """Watch the calls of all modules; the given one is known before it is called."""
@@ -56,6 +56,7 @@ class ModuleProbe:
             self._seen[id(model)] = ModuleSeen(_unwrapped(model), None)
             self._recorder.watched.modules.append(self._seen[id(model)])
         self._calls.of_all()
+        self._narrow_at = _WIDE_STEPS
         patches.also(self._calls.undo)
         self._tracker.validation_ended = self._validated
         self._tracker.without_forward = self._missed
