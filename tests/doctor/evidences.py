@@ -58,7 +58,6 @@ def make_evidence(
     return Evidence(
         environment={"python": "3.11.2", "torch": "2.13.0", "cores": 2, "device": "cpu"},
         steps=make_steps(steps, jitter, phases, first_waits),
-        optimizers=["SGD"],
     )
 
 

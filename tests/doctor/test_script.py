@@ -107,6 +107,42 @@ def test_the_scripts_own_exit_code_is_kept_and_the_report_comes_all_the_same(
         assert 'train.py", line' in errors
 
 
+FORKS = (
+    TRAINS
+    + """
+main()
+import os, sys
+child = os.fork()
+if not child:
+    print("the child", flush=True)
+    sys.exit(7)
+main()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+)
+
+
+def test_a_child_that_the_script_forks_has_no_report_of_its_own() -> None:
+    script = written(FORKS)
+    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "report.json", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.count("the child") == 1
+    assert done.stderr.count("the report as JSON is in") == 1
+    assert (
+        cw.Report.load("report.json").document["steps"]["count"] >= 38
+    )  # of 40: where the first ones begin is not seen
+
+
+def test_a_traceback_has_no_frames_of_the_doctor(capfd: pytest.CaptureFixture[str]) -> None:
+    script = written("import torch\ntorch.nn.Sequential(torch.nn.Linear(4, 2))(torch.ones(3, 3))\n")
+    code, _ = run_script(script, [], Options(seconds=0.0))
+    errors = capfd.readouterr().err
+    assert code == 1
+    assert "train.py" in errors
+    assert "doctor" not in errors
+
+
 def test_a_thread_that_is_left_to_train_is_waited_for() -> None:
     script = written(f"{TRAINS}\nimport threading\nthreading.Thread(target=main).start()\n")
     _, report = run_script(script, [], Options(seconds=0.0))

@@ -54,7 +54,7 @@ class Run:
         self.spend(BACKWARD, milliseconds)
 
     def update(self, optimizer: object, milliseconds: int = 8) -> None:
-        self.tracker.optimizer_steps(optimizer)
+        self.tracker.updates(id(optimizer))
         self.spend(OPTIMIZER, milliseconds)
 
     def step(self, loader: LoaderSeen, optimizer: object) -> None:
@@ -147,7 +147,7 @@ def test_a_closure_takes_its_time_from_the_optimizer(run: Run) -> None:
     train, optimizer = loader(), object()
     for _ in range(5):
         run.batch(train)
-        run.tracker.optimizer_steps(optimizer)
+        run.tracker.updates(id(optimizer))
         before = run.clock.switch(OPTIMIZER)
         run.forward()
         run.backward()
@@ -396,7 +396,7 @@ def test_device_times_come_later_and_replace_those_of_the_host(run: Run) -> None
             if phase == BACKWARD:
                 run.tracker.backward()
             if phase == OPTIMIZER:
-                run.tracker.optimizer_steps(optimizer)
+                run.tracker.updates(id(optimizer))
             before = run.clock.switch(phase)
             Event.stream += device_ms  # the host is through at once
             run.clock.switch(before)

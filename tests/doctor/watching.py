@@ -15,12 +15,10 @@ def make_watched(
 ) -> Watched:
     """What a session would know of a script that trains in this thread."""
     identity = threading.get_ident()
-    return Watched(
-        phase=phase,
-        thread=lambda: identity,
-        modules=[ModuleSeen(module, None) for module in modules],
-        optimizers=list(optimizers),
-    )
+    watched = Watched(phase, lambda: identity, [ModuleSeen(module, None) for module in modules])
+    for optimizer in optimizers:
+        watched.note_optimizer(optimizer)
+    return watched
 
 
 def watch(

@@ -23,12 +23,13 @@ WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, OTHER = range(len(PHASES))
 class PhaseClock:
     """Where the training thread is, and what it has spent there since the last `take`."""
 
-    __slots__ = ("current", "nested", "now", "since", "spent", "thread", "timeline")
+    __slots__ = ("around", "current", "nested", "now", "since", "spent", "thread", "timeline")
 
     def __init__(self) -> None:
         self.now: Callable[[], int] = perf_counter_ns  # another one where events are told of later
         self.thread: int | None = get_ident()  # None: detached, everything passes through
         self.current = OTHER
+        self.around: list[int] = []  # ids of optimizers at work, and the phase around each: some call another one
         self.spent = [0] * len(PHASES)
         self.since = perf_counter_ns()
         self.nested = 0  # calls that were only passed through
@@ -44,6 +45,11 @@ class PhaseClock:
         if self.timeline is not None:
             self.timeline.mark(phase)
         return before
+
+    def leave_optimizers(self) -> None:
+        """None can be at work: one that raised never said that it ended."""
+        self.around.clear()
+        self.switch(OTHER)
 
     def take(self) -> list[int]:
         """Nanoseconds by phase since the last call."""

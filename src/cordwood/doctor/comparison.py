@@ -2,7 +2,7 @@
 
     comparison = Report.load("before.json").compare(Report.load("after.json"))
     print(comparison)
-    comparison.exit_code        # 1 if training got slower beyond the noise
+    comparison.exit_code        # 1 if training got slower beyond the noise, 3 if that cannot be told
 
 A step's time is the median over stretches of the run of their mean steps: single hiccups do not count, and what comes
 every few steps does. Where both runs had several epochs, waiting for the first batch of each is part of it. The noise
@@ -21,6 +21,7 @@ from cordwood.tensors.sizes import printable
 from cordwood.tensors.texttable import fit, table_line, wrapped
 
 LEAST_NOISE = 0.03
+_NOTHING_MEASURED = 3  # the exit code of bad data
 _SPREADS = 2.0
 _KEPT = 0.25  # a promise is kept that is met within this part of it
 _WIDTH = 100
@@ -54,8 +55,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 on a regression beyond the noise."""
-        return int(self.verdict == "slower")
+        """1 on a regression beyond the noise, 3 where nothing was measured that could be compared."""
+        return _NOTHING_MEASURED if self.got_ms is None else int(self.verdict == "slower")
 
     @property
     def gone(self) -> list[dict[str, Any]]:

@@ -206,7 +206,6 @@ class Evidence:
     memory: MemorySeen | None = None
     warnings: list[tuple[str, Place | None]] = field(default_factory=list)  # PyTorch's, about memory formats
     compiled: list[str] = field(default_factory=list)  # what torch.compile was used on
-    optimizers: list[str] = field(default_factory=list)
     micro_batches: float = 1.0  # loader batches per training step
     seconds_to_spend: float = 20.0  # on each rule's own trials and replays
     missing: dict[str, str] = field(default_factory=dict)  # signal -> why it is not there

@@ -37,6 +37,11 @@ class LoopTime:
     inside: set[Place] = field(default_factory=set)  # the user's innermost lines that were seen below it
 
     @property
+    def where(self) -> str:
+        """Its lines, in words."""
+        return f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
+
+    @property
     def heaviest(self) -> Place:
         """The line of the loop with most time."""
         return max(self.lines, key=lambda place: self.lines[place])

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cordwood.doctor.children import Children
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.report import Report
 
 _INTERRUPTED = 130
+_DOCTOR = str(Path(__file__).parent)
 _HERE = str(Path(__file__).parent.parent)
 
 
@@ -54,6 +55,7 @@ def run_script(
         "path": main.__file__,
     }
     session = Session(**watching)
+    process = os.getpid()
     before = sys.argv, sys.path[:], sys.modules.get("__main__")
     sys.argv = [str(main.__file__) if module else target, *arguments]
     sys.path.insert(0, first_path)
@@ -62,6 +64,9 @@ def run_script(
         attached = _attach(session)
         with _watched_children(watching) as children:
             exit_code = _run(main, code)
+        if os.getpid() != process:  # a child that the script forked ends as any other program does
+            session.abandon()
+            return exit_code, None
         session.detach()
         sys.stdout.flush()
         report = _report(session, children, options) if attached else None
@@ -184,8 +189,17 @@ def _wait_for_threads(before: set[threading.Thread]) -> None:
 
 def _print_without_us(error: BaseException) -> None:
     """The traceback as the user knows it: without the frames of the doctor."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE + os.sep):
-        trace = trace.tb_next
+    trace = _without_us(error.__traceback__, _HERE)
+    behind = trace
+    while behind is not None:
+        behind.tb_next = _without_us(behind.tb_next, _DOCTOR)
+        behind = behind.tb_next
     sys.stdout.flush()
     traceback.print_exception(type(error), error, trace)
+
+
+def _without_us(trace: TracebackType | None, folder: str) -> TracebackType | None:
+    """A traceback from its first frame outside of this folder on."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(folder + os.sep):
+        trace = trace.tb_next
+    return trace

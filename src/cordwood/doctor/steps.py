@@ -2,7 +2,7 @@
 
     tracker.batch_wanted(seen)      # next() of a loader is called
     tracker.batch_came(seen, first)
-    tracker.optimizer_steps(optimizer)
+    tracker.updates(id(optimizer))
 
 A step ends where the loader is asked for a batch after an optimizer has stepped: so gradient accumulation, several
 optimizers and closures need no special care. Without a loader it ends where an optimizer is about to step again.
@@ -11,7 +11,6 @@ Between two batches with forward passes and nothing learned lies validation.
 
 from array import array
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ _WARM_UP = 3
 _MOST_ROWS = 20_000
 _RARE = 3  # steps for one with validation within
 _SETTLED = 8  # steps, before any is taken to be like those before it
+_MOSTLY = 2  # times as many
 _STEPS_ON_ONE_BATCH = 64  # more of them: somebody trains on one batch, so optimizers tell the steps
 _QUIET, _FIRST, _DISTURBED, _WARMING, _LATE = range(5)
 _WHY = {
@@ -183,10 +183,9 @@ class StepTracker:
         for seen in self._asked:
             seen.training = True
 
-    def optimizer_steps(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
+    def updates(self, key: int) -> None:
+        """The optimizer with this id is about to step."""
         self._rhythm.leave()
-        key = id(optimizer)
         if self._learned_since:
             self._before_validation = None  # no validation: a model that is trained in eval mode
         self._updates += 1
@@ -204,8 +203,9 @@ class StepTracker:
 
     def disturb(self) -> None:
         """Something of the doctor's slows the step at hand: it does not count."""
-        self._rhythm.leave()
-        self.disturbed = True
+        if self._clock.is_training_thread():  # else it slows a loader that reads ahead
+            self._rhythm.leave()
+            self.disturbed = True
 
     def finish(self) -> Steps | None:
         """The steps that nothing disturbed; None if no step was seen at all."""
@@ -217,6 +217,10 @@ class StepTracker:
         kinds = np.frombuffer(self._kinds, np.int8) if self._kinds else np.zeros(0, np.int8)
         numbers = np.frombuffer(self._numbers, np.int64) if self._numbers else np.zeros(0, np.int64)
         quiet = kinds == _QUIET
+        first = kinds == _FIRST
+        if first.sum() > _MOSTLY * max(quiet.sum(), 1):  # epochs of a batch or two: first batches are the usual ones
+            quiet = quiet | first
+            kinds = np.where(first, _QUIET, kinds)
         return Steps(
             times=rows[quiet].copy(),
             count=self.count,

@@ -137,7 +137,7 @@ def test_an_optimizer_that_comes_late_is_left_alone() -> None:
     def step(number: int) -> None:
         cleared_before(first)(optimizers[0])
         if number == 9:
-            watched.optimizers.append(optimizers[1])
+            watched.note_optimizer(optimizers[1])
 
     use = watch(ParameterProbe(), step, 20, watched).parameters
     assert use is not None

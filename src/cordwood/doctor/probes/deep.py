@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 from cordwood.doctor.evidence import Evidence, LoaderSeen, ModuleSeen
 
@@ -28,8 +29,18 @@ class Watched:
     thread: Callable[[], int | None]  # the training thread's identity
     modules: list[ModuleSeen] = field(default_factory=list)
     loaders: list[LoaderSeen] = field(default_factory=list)
-    optimizers: list[Any] = field(default_factory=list)  # those that were seen stepping
     compiled: list[str] = field(default_factory=list)  # what torch.compile was used on
+    _optimizers: list["ref[Any]"] = field(default_factory=list)
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """Those that were seen stepping, and that the script still has."""
+        return [optimizer for each in self._optimizers if (optimizer := each()) is not None]
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        """One steps for the first time. It is not kept alive: some scripts make a new one for every few steps."""
+        self._optimizers = [each for each in self._optimizers if each() is not None]
+        self._optimizers.append(ref(optimizer))
 
 
 class DeepProbe(ABC):

@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary, ref
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from cordwood.doctor.clock import OTHER, WAIT
+from cordwood.doctor.clock import OPTIMIZER, OTHER, WAIT
 from cordwood.doctor.evidence import LoaderSeen
+from cordwood.doctor.findings import Place
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
 from cordwood.doctor.probes.recorder import Recorder
@@ -23,6 +24,7 @@ from cordwood.doctor.rhythm import END, OFF
 from cordwood.feed import Loader
 from cordwood.feed.iterator import LoaderIterator
 
+_MOST_LOADERS = 8  # that are kept, with their datasets
 _LARGEST_BATCH = 256 << 20  # bytes that are kept for replays
 
 
@@ -32,6 +34,7 @@ class LoopProbe:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._by_loader: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
+        self._made_at: WeakKeyDictionary[Any, Place] = WeakKeyDictionary()
         self._by_iterator: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
         self._starting: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators before their first batch
         self._watched: set[type] = set()  # iterators' classes of the user's own
@@ -96,7 +99,8 @@ class LoopProbe:
     def _driven(self, loader: Any, found: Iterator[Any]) -> Iterator[Any]:
         # The key must live as long as the generator does, and a generator's frame holds its locals.
         key = _Key()
-        self._by_iterator[key] = self._seen(loader)
+        seen = self._by_iterator[key] = self._seen(loader)
+        seen.epochs += 1
         self._starting[key] = 0
         step = self.timing_next(lambda _: next(found))
         while True:
@@ -112,22 +116,34 @@ class LoopProbe:
         self._latest = _nobody  # an iterator that is kept over epochs has a first batch again
         seen = self._by_loader.get(loader)
         if seen is None:
-            seen = self._by_loader[loader] = LoaderSeen(loader, None)
-        if seen not in self._recorder.watched.loaders:
-            seen.place = user_place()
-            self._recorder.watched.loaders.append(seen)
+            seen = self._by_loader[loader] = self._new(loader, user_place())
         if not seen.epochs:
             self.starts()
         return seen
 
+    def _new(self, loader: Any, place: Place | None) -> LoaderSeen:
+        """A loader that has not started before. The first ones are kept, to be tried in other ways.
+
+        A script may make a new one again and again: those count as the one that is iterated by the same line, so that
+        neither they nor their datasets live on.
+        """
+        known = self._recorder.watched.loaders
+        if len(known) >= _MOST_LOADERS:
+            return next((seen for seen in known if seen.place == place), known[-1])
+        seen = LoaderSeen(loader, place, made_at=self._made_at.get(loader))
+        known.append(seen)
+        return seen
+
     def _noting_where(self, original: Callable[..., None]) -> Callable[..., None]:
-        recorder, by_loader = self._recorder, self._by_loader
+        recorder, made_at = self._recorder, self._made_at
 
         @functools.wraps(original)
         def __init__(loader: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
             original(loader, *arguments, **options)
             with recorder.guarded("loaders"):
-                by_loader[loader] = LoaderSeen(loader, None, made_at=user_place())
+                place = user_place()
+                if place is not None:
+                    made_at[loader] = place
 
         return __init__
 
@@ -197,15 +213,17 @@ class LoopProbe:
         seen = self._latest_seen if is_known else self._by_iterator.get(iterator)
         around = OTHER
         try:
+            if clock.current == OPTIMIZER:
+                clock.leave_optimizers()
             tracker.batch_wanted(seen)
-            if clock.thread is None:  # that was the last step to be watched
-                return original(iterator)
             if not is_known and seen is not None:
                 recorder.rhythm.renew(self._tokens.get(id(seen), 0), id(iterator))
                 self._tokens[id(seen)] = id(iterator)
-            around = recorder.rhythm.begin(id(iterator), WAIT, tracker.batch_wanted, seen)
+            if clock.thread is not None:
+                around = recorder.rhythm.begin(id(iterator), WAIT, tracker.batch_wanted, seen)
         except Exception as error:
             recorder.broke("steps", error)
+        if clock.thread is None:  # that was the last step to be watched
             return original(iterator)
         start = perf_counter_ns()
         try:

@@ -26,6 +26,7 @@ from cordwood.doctor.probes.recorder import Recorder
 from cordwood.doctor.rhythm import END
 
 _MOST_MODULES = 64
+_MOST_KEPT = 12  # modules with parameters: a script may make new ones for every few steps
 _LARGEST_ARGUMENTS = 256 << 20  # bytes
 _WIDE_STEPS = 16  # with all modules watched
 _NEVER = 1 << 62
@@ -75,7 +76,7 @@ class ModuleProbe:
     def _narrow(self) -> None:
         """What the script calls itself is known by now."""
         self._narrow_at = _NEVER
-        if not self._compiled and len(self._seen) < _MOST_MODULES and len(self._plain) < _MOST_MODULES:
+        if not self._compiled and len(self._plain) < _MOST_MODULES:
             self._calls.of(self._outermost)
 
     def only_from_outside(self, compiled: Any) -> None:
@@ -185,7 +186,7 @@ class ModuleProbe:
             if len(self._plain) < _MOST_MODULES:
                 self._plain[id(module)] = module
             return None
-        if len(self._seen) >= _MOST_MODULES:
+        if len(self._seen) >= _MOST_KEPT:
             return None
         seen = self._seen[id(module)] = ModuleSeen(_unwrapped(module), user_place())
         self._recorder.watched.modules.append(seen)

@@ -29,7 +29,6 @@ class PassProbe:
         self._recorder = recorder
         self._clock = recorder.clock
         self._optimizers: set[int] = set()
-        self._around: list[int] = []  # the phases around optimizers: some call another one
         self._scaling = False
         self._inside = False
         self.before = self._making_before()
@@ -89,7 +88,7 @@ class PassProbe:
         return backward
 
     def _making_before(self) -> Callable[[Any, Any, Any], None]:
-        clock, rhythm, around = self._clock, self._recorder.rhythm, self._around
+        clock, rhythm, around = self._clock, self._recorder.rhythm, self._clock.around
         expected, following, times = rhythm.expected, rhythm.following, rhythm.times
 
         def before(optimizer: Any, arguments: Any, options: Any) -> None:
@@ -98,7 +97,7 @@ class PassProbe:
                 self._before_the_long_way(optimizer)
                 return
             rhythm.at = following[at]
-            around.append(clock.current)
+            around.extend((id(optimizer), clock.current))
             clock.current = OPTIMIZER
             times.append(perf_counter_ns())
 
@@ -108,28 +107,31 @@ class PassProbe:
         recorder, clock = self._recorder, self._clock
         if get_ident() != clock.thread and not self._adopted(clock):
             return
-        tracker = recorder.tracker
+        tracker, key = recorder.tracker, id(optimizer)
         try:
-            if id(optimizer) not in self._optimizers:
+            if key not in self._optimizers:
                 self._first_seen(optimizer)
+            if key in clock.around:
+                clock.leave_optimizers()
             if not self._scaling:
                 self._inside = True
-                tracker.optimizer_steps(optimizer)
+                tracker.updates(key)
             self._inside = self._scaling = False
             if clock.thread is not None:
-                self._around.append(recorder.rhythm.begin(id(optimizer), OPTIMIZER, tracker.optimizer_steps, optimizer))
+                clock.around.extend((key, recorder.rhythm.begin(key, OPTIMIZER, tracker.updates, key)))
         except Exception as error:
             recorder.broke("steps", error)
         self._inside = self._scaling = False
 
     def _making_after(self) -> Callable[[Any, Any, Any], None]:
-        clock, rhythm, around = self._clock, self._recorder.rhythm, self._around
+        clock, rhythm, around = self._clock, self._recorder.rhythm, self._clock.around
         expected, following, times = rhythm.expected, rhythm.following, rhythm.times
 
         def after(optimizer: Any, arguments: Any, options: Any) -> None:
             if clock.current != OPTIMIZER or get_ident() != clock.thread:
                 return
             before = around.pop() if around else OTHER
+            del around[-1:]
             at = rhythm.at
             if expected[at] == END:
                 times.append(perf_counter_ns())
@@ -142,8 +144,7 @@ class PassProbe:
 
     def _first_seen(self, optimizer: Any) -> None:
         self._optimizers.add(id(optimizer))
-        self._recorder.watched.optimizers.append(optimizer)
-        self._recorder.evidence.optimizers.append(type(optimizer).__name__)
+        self._recorder.watched.note_optimizer(optimizer)
         if self._clock.timeline is None:
             self._clock.timeline = device_timeline()
         note_rank(self._recorder.evidence.environment)
@@ -164,7 +165,7 @@ class PassProbe:
             if clock.is_training_thread():
                 with recorder.guarded("steps"):
                     recorder.rhythm.interrupt()
-                    recorder.tracker.optimizer_steps(optimizer)
+                    recorder.tracker.updates(id(optimizer))
                 self._scaling = True
             try:
                 return original(scaler, optimizer, *arguments, **options)

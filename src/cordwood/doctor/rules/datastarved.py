@@ -17,6 +17,7 @@ from cordwood.tensors.sizes import human
 _STARVED = 0.10  # of a step
 _FEWEST_STEPS = 20
 _STRETCH = 5  # steps: loaders with workers deliver in bursts
+_MOST_OF_IT = 0.5  # of a step
 _WORTH_MS = 2.0  # for a batch: less is what a DataLoader costs at any rate
 _BLOCKS = 8  # of steps, for the spread: steps next to each other are not independent
 _TURNS = 7
@@ -79,8 +80,9 @@ class DataStarved(Rule):
         fetches = evidence.fetches
         stage = fetches.slowest_stage if fetches is not None else None
         place = _heavy_line(fetches)
-        # Without a line of the user's to blame, the waiting is what a DataLoader itself costs for small batches.
-        blames = place is not None or stage in ("read", "decode") or fetches is None
+        # Without a line of the user's to blame, a little waiting is what a DataLoader itself costs for small batches.
+        mostly = steps.phase_share("wait") >= _MOST_OF_IT
+        blames = place is not None or stage in ("read", "decode") or fetches is None or mostly
         worth = blames and steps.phase_ms("wait") / max(evidence.micro_batches, 1.0) >= _WORTH_MS
         return [
             Finding(

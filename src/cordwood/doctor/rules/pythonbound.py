@@ -138,7 +138,7 @@ def _of_operations(loop: LoopTime, forward: list[int], backward: list[int], seen
     # Done at once, a loop's operations still have their elements to work on, and about twice so in backward.
     left = sum(work_at_once(work.ops[index], work.ms[index]) for index in forward) * (3 if backward else 1)
     rounds = len(split_into_rounds([work.ops[index] for index in forward]))
-    message = f"the loop in lines {loop.first} to {loop.last} takes {milliseconds(loop.ms)} of a step"
+    message = f"the loop in {loop.where} takes {milliseconds(loop.ms)} of a step"
     if in_backward:
         message += f", and {milliseconds(in_backward)} more in the backward pass"
     message += (
@@ -167,7 +167,7 @@ def _of_plain_python(loop: LoopTime, seen: _Seen) -> Finding | None:
         return None
     heaviest = loop.heaviest if loop.own_ms >= total / 2 else max(lines, key=lambda place: lines[place])
     message = (
-        f"Python computes one element after the other in lines {loop.first} to {loop.last}: with what belongs to it "
+        f"Python computes one element after the other in {loop.where}: with what belongs to it "
         f"{milliseconds(total)} of a step ({percent(total / mean)}). All elements at once spare most of that"
     )
     fix = "# compute on whole arrays with torch or NumPy in place of this loop, or once before training"
