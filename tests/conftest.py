@@ -4,10 +4,25 @@ Hypothesis draws the same examples every time, so that a red run is red for ever
 ``HYPOTHESIS_PROFILE=explore make test``.
 """
 
+import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imports_are_no_garbage() -> Iterator[None]:
+    """All test modules are imported by now, with torch and much else: a collection need not go through that again.
+
+    Tests that look for leaks collect often, and would take a second each time.
+    """
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -28,7 +28,8 @@ def main():
 
 
 @pytest.fixture(autouse=True)
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    """Scripts that run in this process set torch's threads: what they were is set again."""
     monkeypatch.chdir(tmp_path)
 
 

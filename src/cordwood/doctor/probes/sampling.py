@@ -1,4 +1,4 @@
-"""Looks at the training thread's stack every two milliseconds, from a thread of its own.
+"""Looks at the training thread's stack every two milliseconds or so, from a thread of its own.
 
     probe = StackProbe()
     ...
@@ -10,6 +10,7 @@ Nothing is put into the user's code, and nothing of it is kept but code objects 
 
 import sys
 import threading
+from random import Random
 from time import perf_counter_ns, sleep
 
 from cordwood.doctor.evidence import Evidence
@@ -24,10 +25,11 @@ _ENOUGH_SAMPLES = 800  # a part of a tenth is then known to one hundredth
 _COST_SHARE = 0.02  # of the training thread's time: it cannot run Python while it is looked at
 _ENOUGH_STEPS = 8  # where steps are long, unless that takes too long
 _TOO_LONG_S = 20.0
+_SEED = 7
 _UNUSUAL = 3.0  # times the median step
 # A thread that runs Python gives the interpreter away when it calls into torch, or after this long. Without a shorter
 # time than Python's 5 ms, whatever runs just before a call into torch would be counted as that call.
-_SWITCH_S = 0.0002
+_SWITCH_S = 0.00005
 
 
 class StackSampler:
@@ -44,6 +46,7 @@ class StackSampler:
         self.seconds = 0.0
         self._watched = watched
         self._shortest = self._interval = interval_s
+        self._chance = Random(_SEED)  # noqa: S311 - of its own: those of the script are left alone
         self._step: int | None = None  # None: paused
         # Each is written by one thread only: pauses by the training thread, the last sample's time by the sampler.
         self._paused_ns = 0
@@ -91,8 +94,10 @@ class StackSampler:
     def _run(self) -> None:
         while not self._ended:
             self._go.wait()
-            wanted = perf_counter_ns() + int(self._interval * 1e9)
-            sleep(self._interval)
+            # Of no fixed length: one that is near to a step's would find every step at the same place.
+            pause = self._interval * self._chance.uniform(0.5, 1.5)
+            wanted = perf_counter_ns() + int(pause * 1e9)
+            sleep(pause)
             step = self._step
             if step is not None:
                 start = perf_counter_ns()
