@@ -18,6 +18,7 @@ from cordwood.doctor.probes.modules import ModuleProbe
 from cordwood.doctor.probes.passes import PassProbe
 from cordwood.doctor.probes.recorder import Recorder
 from cordwood.doctor.rhythm import OFF
+from cordwood.doctor.steps import StepTracker
 
 NEVER = 1 << 62
 CLOCKS = ("clock", "rhythm", "probes.loops", "probes.modules", "probes.passes")
@@ -65,6 +66,7 @@ class Loop:
         modules, passes, loops = ModuleProbe(self.recorder), PassProbe(self.recorder), LoopProbe(self.recorder)
         self.recorder.tracker.validation_ended = modules._validated
         self.call = modules.timing(self._work)
+        self.call_and_do = modules.timing(lambda module, inside: inside())
         self.walk = passes.timing_backward(self._work)
         self.walk_and_fail = passes.timing_backward(self._fail)
         self.before, self.after = passes.before, passes.after
@@ -165,6 +167,15 @@ class Loop:
         self.backward()
         self.update()
 
+    def within_a_module(self) -> None:
+        """A module that trains another one when it is called, for as many steps as it takes."""
+
+        def train() -> None:
+            for _ in range(6):
+                self.step()
+
+        self.call_and_do(self.nets[2], train)
+
     def validation(self) -> None:
         for _ in range(3):
             self.batch(1)
@@ -201,6 +212,7 @@ KINDS = (
     "without_loader",
     "without_module",
     "with_teacher",
+    "within_a_module",
     "validation",
     "end_of_epoch",
     "failing",
@@ -295,3 +307,15 @@ def test_something_raised_between_an_event_and_its_time_costs_that_step_only() -
             loop.step()
     assert not loop.recorder.evidence.missing
     assert 78 <= loop.recorder.tracker.count <= 80
+
+
+def test_a_tracker_that_fails_is_told_of_and_the_script_goes_on() -> None:
+    left = []
+    with Loop(in_rhythm=True) as loop:
+        loop.recorder.leave = lambda: left.append(True)
+        for _ in range(40):
+            loop.step()
+        with patch.object(StepTracker, "repeat", side_effect=ZeroDivisionError):
+            loop.validation()
+    assert left
+    assert "ZeroDivisionError" in loop.recorder.evidence.missing["steps"]

@@ -67,6 +67,7 @@ class Rhythm:
         "_tokens",
         "allowed",
         "at",
+        "broke",
         "expected",
         "following",
         "most",
@@ -77,6 +78,7 @@ class Rhythm:
     def __init__(self, clock: PhaseClock) -> None:
         self._clock = clock
         self.tracker: Tracker | None = None  # who knows how to add steps that are alike; None: all are told one by one
+        self.broke: Callable[[Exception], object] = lambda error: None  # the tracker failed: told outside of any call
         self.allowed = True
         self.at = OFF
         self.expected: list[int | None] = [None]  # tokens of a step's events, behind one that no event has
@@ -108,7 +110,7 @@ class Rhythm:
             self.times.append(perf_counter_ns())
             self.at = self.following[at]
             return before
-        self.at = OFF
+        self.leave()
         if len(self._tokens) <= _MOST_EVENTS:
             self._tokens.append(token)
             self._events.append(Event(phase, tell, arguments, counted))
@@ -158,7 +160,10 @@ class Rhythm:
         if torn:
             begun = 0
             del times[len(times) - len(times) % length :]
-        self._tell(times)
+        try:
+            self._tell(times)
+        except Exception as error:
+            self.broke(error)
         if times and not begun:
             begun = length  # a whole step, which is over with what comes next
         self._tokens = [token for token in self.expected[1 : begun + 1] if token is not None]

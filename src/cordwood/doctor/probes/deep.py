@@ -30,7 +30,7 @@ class Watched:
     modules: list[ModuleSeen] = field(default_factory=list)
     loaders: list[LoaderSeen] = field(default_factory=list)
     compiled: list[str] = field(default_factory=list)  # what torch.compile was used on
-    _optimizers: list["ref[Any]"] = field(default_factory=list)
+    _optimizers: list["ref[Any]"] = field(default_factory=list, init=False)
 
     @property
     def optimizers(self) -> list[Any]:

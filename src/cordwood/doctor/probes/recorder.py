@@ -26,6 +26,7 @@ class Recorder:
         self.evidence = evidence
         self.clock = PhaseClock()
         self.rhythm = Rhythm(self.clock)
+        self.rhythm.broke = lambda error: self.broke("steps", error)
         self.tracker = StepTracker(self.clock, self.rhythm, ended)
         self.watched = Watched(
             phase=self.clock.phase,

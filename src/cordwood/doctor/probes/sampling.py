@@ -168,4 +168,4 @@ class StackProbe(DeepProbe):
         if stacks.samples:
             evidence.stacks = stacks
         else:
-            evidence.missing[self.signal] = "the steps that were sampled were too short, or all disturbed"
+            evidence.missing[self.signal] = "the steps that were sampled were too short, or unlike the others"
