@@ -42,6 +42,11 @@ def is_only_convolved(suspect: Suspect) -> bool:
     return suspect.convolved_ms > _ONLY * suspect.at_stake_ms
 
 
+def are_images(suspect: Suspect) -> bool:
+    """Whether its tensors have the axes of images or of volumes."""
+    return all(len(meta.shape) in (4, 5) for meta in suspect.metas)
+
+
 def suspects(tape: Tape, milliseconds: list[float]) -> list[Suspect]:
     """All suspects, those with most time at stake first."""
     return _Search(tape, milliseconds).found()
@@ -185,10 +190,9 @@ class _Search:
             origin = origin_of(max(suspect.takers, key=lambda place: suspect.takers[place]))
             if origin is not None:
                 suspect.made_at, suspect.numpy = origin
-        images = all(len(meta.shape) in (4, 5) for meta in suspect.metas)
         if suspect.mixed:
             suspect.formats = (channels_last_of(suspect.metas[0]),)
-        elif images and len({len(meta.shape) for meta in suspect.metas}) == 1:
+        elif are_images(suspect) and len({len(meta.shape) for meta in suspect.metas}) == 1:
             suspect.formats = (torch.contiguous_format, channels_last_of(suspect.metas[0]))
 
     def _can_be_mended(self, origin: int, stakes: set[int]) -> bool:

@@ -15,7 +15,7 @@ import torch
 
 from cordwood.doctor.evidence import Steps
 from cordwood.doctor.findings import HIGH_SHARE, MEDIUM_SHARE, Abstain
-from cordwood.doctor.layouts import Suspect, is_only_convolved
+from cordwood.doctor.layouts import Suspect, are_images, is_only_convolved
 from cordwood.doctor.pairs import Gain
 from cordwood.doctor.replay import Replay, compare, replayable
 from cordwood.doctor.tape import Tape
@@ -42,6 +42,7 @@ class LayoutTrial:
     def __init__(self, tape: Tape, steps: Steps) -> None:
         self._tape = tape
         self._steps = steps
+        self._convolves = any(op.name.startswith("aten::convolution") for op in tape.ops)
         self._saved_ms = 0.0  # by the changes that are made already, as replayed
         self.not_tried = 0  # suspects that there was no time for
 
@@ -68,9 +69,11 @@ class LayoutTrial:
     def _worth(self, suspect: Suspect) -> float:
         """Milliseconds that a change must save to be told of.
 
-        A convolution repacks what it gets, in one way or another from version to version: little gains do not last.
+        A convolution repacks what it gets, in one way or another from version to version, and hands its order on to
+        what comes behind it: little gains do not last.
         """
-        return (HIGH_SHARE if is_only_convolved(suspect) else MEDIUM_SHARE) * self._steps.mean_ms
+        convolved = is_only_convolved(suspect) or (self._convolves and are_images(suspect))
+        return (HIGH_SHARE if convolved else MEDIUM_SHARE) * self._steps.mean_ms
 
     def could_matter(self, suspect: Suspect, replayed_ms: float) -> bool:
         """Whether it would be worth a change if all operations that take its tensors took no time at all."""
