@@ -23,6 +23,7 @@ ROUNDS = 200
 RARE = 4  # rounds, one of which has the ways that need no such precision
 STEPS = 20  # in a turn, at least
 SECONDS_A_TURN = 0.1  # short turns, so that both ways meet the same mood of the machine
+BEFORE = 32  # steps at least that go before a turn, until phases are timed as they are from then on
 START = 64  # steps that are watched more closely than all others
 STARTS = 5  # turns in which they are timed
 FEW = 5  # training steps, after which the doctor detaches itself
@@ -59,7 +60,7 @@ class Ways:
 
     def bare(self) -> float:
         """As it is."""
-        for _ in range(math.ceil(START / self.training.steps)):
+        for _ in range(math.ceil(BEFORE / self.training.steps)):
             self.training.epoch()
         return self.training.epoch()
 
@@ -69,7 +70,7 @@ class Ways:
             patch("cordwood.doctor.probes.attached.make_deep_probes", list),
             patch("cordwood.doctor.probes.fetchwatch._MOST_LOOKS", 0),
         ):
-            return self._under(Session(), START + self.training.steps - 2)  # its edges may belong to no step
+            return self._under(Session(), BEFORE + self.training.steps - 2)  # its edges may belong to no step
 
     def detached(self) -> float:
         """The doctor saw its few steps and is gone."""
@@ -107,8 +108,8 @@ def measure(settings: Settings) -> Outcome:
                 outcome.measured["doctor-cost-detached"] = beyond_noise(seconds)
     table.notes += [
         "Time is that of the processor, for the whole process with all its threads.",
-        f"Before each turn go {START} steps or more: the first ones of a run are watched more closely. What these take "
-        "with all probes is the last row of each.",
+        f"Before each turn go {BEFORE} steps or more: the first ones of a run are watched more closely. What {START} "
+        "of them take with all probes is the last row of each.",
         f"Detached: the doctor saw {FEW} steps and left; the goal is the distance from the bare script in units of the "
         "spread (half the distance of the quartiles) between two bare turns of the same round.",
     ]
