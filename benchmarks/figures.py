@@ -53,7 +53,7 @@ def row_of(figure: Figure | Count, results: Mapping[str, dict[str, Any]], langua
         count = WORDS[language]["count"].format(good, len(table.rows))
         return Row(figure.what[language], count, "", "", table.title)
     ours = number(cell(table, figure.ours, figure.column))
-    rival = number(cell(table, figure.rival, figure.column))
+    rival = number(cell(table, rival_row(figure, table), figure.column))
     times = times_of(figure, table, results[figure.suite], ours / rival)
     ours_is_better = ours < rival if figure.kind in ("size", "share") else times > 1
     shown = [unbroken(written(value, figure.kind)) for value in (ours, rival)]
@@ -75,8 +75,19 @@ def times_of(figure: Figure, table: Table, result: dict[str, Any], quotient: flo
         return 1 / number(cell(table, figure.ours, figure.time_of))
     by_rounds = f"{figure.ours}: speed, of this"
     if figure.kind == "rate" and by_rounds in (heading for heading, _ in table.columns):
-        return number(cell(table, figure.rival, by_rounds))
+        return number(cell(table, rival_row(figure, table), by_rounds))
     return quotient
+
+
+def rival_row(figure: Figure, table: Table) -> str:
+    """The rival's row, or the best of its rows where it has several."""
+    if not figure.rival.endswith("*"):
+        return figure.rival
+    rows = [str(cells[0]) for cells in table.rows if str(cells[0]).startswith(figure.rival[:-1])]
+    if not rows:
+        raise MissingFigureError(f"the table {table.title!r} has no row that begins with {figure.rival[:-1]!r}")
+    best = max if figure.kind == "rate" else min
+    return best(rows, key=lambda row: number(cell(table, row, figure.column)))
 
 
 def table_of(figure: Figure | Count, results: Mapping[str, dict[str, Any]]) -> Table:

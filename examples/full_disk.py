@@ -84,9 +84,9 @@ def keep_in_store(samples: list[torch.Tensor], path: Path) -> tuple[int, float]:
     cw.pack(({"image": sample} for sample in samples), path, workers=0, progress=False)
     dataset = cw.open(path).select("image")
     started = time.perf_counter()
-    loaded = torch.cat([dataset[range(first, first + BATCH)][0] for first in range(0, len(samples), BATCH)])
+    batches = [dataset[range(first, first + BATCH)][0] for first in range(0, len(samples), BATCH)]
     seconds = time.perf_counter() - started
-    check_same(samples, list(loaded))
+    check_same(samples, [image for batch in batches for image in batch])
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return size // len(samples), seconds / len(samples)
 

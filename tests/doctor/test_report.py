@@ -7,7 +7,8 @@ import pytest
 
 from cordwood.doctor.evidence import Evidence, ValidationSeen
 from cordwood.doctor.findings import Detail, Finding, Place
-from cordwood.doctor.report import NOTHING, Report
+from cordwood.doctor.report import Report
+from cordwood.doctor.wording import NOTHING
 from cordwood.errors import StorageError, UsageError
 from tests.doctor.evidences import make_evidence, make_report
 
@@ -23,6 +24,15 @@ def test_a_healthy_run_has_nothing_worth_changing() -> None:
     assert report.verdict == NOTHING == "nothing worth changing"
     assert report.findings == []
     assert report.exit_code == 0
+
+
+def test_waiting_that_nobody_explains_is_not_called_healthy() -> None:
+    few = make_report(evidence=make_evidence(wait=90.0, forward=10.0, steps=12))
+    assert few.verdict.startswith("90% of each step is waiting for data, ")
+    assert "12 steps are too few to say why, 20 are needed" in few.verdict
+    many = make_report(evidence=make_evidence(wait=90.0, forward=10.0))
+    assert many.verdict.endswith("no change was proved to help")
+    assert make_report(evidence=make_evidence(wait=20.0, forward=80.0)).verdict == NOTHING
 
 
 def test_the_document_has_what_tools_are_promised() -> None:

@@ -14,6 +14,7 @@ from cordwood.doctor.charts import columns, histogram, legend, safe, stacked_bar
 from cordwood.doctor.evidence import PHASES
 from cordwood.doctor.pagestyle import STYLE
 from cordwood.doctor.wording import (
+    NOTHING,
     PHASE_NAMES,
     cost_lines,
     figure,
@@ -53,7 +54,8 @@ def format_html(document: dict[str, Any]) -> str:
 
 def _header(document: dict[str, Any]) -> str:
     levels = {finding["level"] for finding in document["findings"]}
-    tone = "high" if "high" in levels else "medium" if "medium" in levels else "good" if document["steps"] else "medium"
+    calm = "good" if document["verdict"] == NOTHING else "medium"
+    tone = next((level for level in ("high", "medium") if level in levels), calm)
     return (
         f'<header>\n<p class="quiet">Cordwood doctor: <span class="path">{safe(document["script"])}</span></p>\n'
         f'<h1 class="verdict-{tone}">{_inline(_capital(document["verdict"]))}</h1>\n</header>\n'

@@ -31,8 +31,8 @@ p { margin: .4rem 0; }
 code, pre, .path { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: .9em; }
 p code, td code { background: var(--code); border-radius: 3px; padding: .05em .25em; }
-pre { background: var(--code); border-radius: 6px; padding: .6rem .75rem; margin: .4rem 0; overflow-x: auto;
-  overflow-wrap: normal; }
+pre { background: var(--code); border-radius: 6px; padding: .6rem .75rem; margin: .4rem 0;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: .4rem 0; }
 pre:focus-visible, .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 table { border-collapse: collapse; font-size: .92rem; width: 100%; overflow-wrap: break-word; }

@@ -23,7 +23,7 @@ from cordwood.doctor.findings import LEVELS, MEDIUM_SHARE, Finding, level_of_sha
 from cordwood.doctor.ignores import Ignores
 from cordwood.doctor.layers import functions_of, layers_of
 from cordwood.doctor.reportfile import SCHEMA_VERSION, STATUSES, read
-from cordwood.doctor.wording import milliseconds
+from cordwood.doctor.wording import NOTHING, milliseconds
 from cordwood.errors import StorageError, UsageError
 from cordwood.tensors.sizes import counted
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from cordwood.doctor.evidence import Evidence
     from cordwood.doctor.judging import Outcome
 
-NOTHING = "nothing worth changing"
 ABOUT_DATA = frozenset(("data-starved", "workers", "cacheable-preprocessing"))  # they speak of the same waiting
 _WAITING = 0.05  # of a step: less, and the verdict does not speak of it
+_STARVED, _MOST_OF_IT = 0.1, 0.5  # of a step
+_STEPS_FOR_LOADING = 20  # as `data-starved` has it
 _ENOUGH_STEPS = 8  # as `Evidence.need_steps` has it
 _SUFFIXES = (".html", ".json", ".txt")
 
@@ -197,6 +198,22 @@ def _rule(outcome: "Outcome", why: str) -> dict[str, str]:
     return {"rule": outcome.rule.id, "title": outcome.rule.title, "why": why}
 
 
+def _waiting_unexplained(steps: dict[str, Any], phases: dict[str, Any] | None) -> str:
+    """What to say where much is waited for data, and no rule says why; empty where that is little."""
+    wait = phases["wait"] if phases else {"share": None}
+    few = steps["measured"] < _STEPS_FOR_LOADING
+    if (wait["share"] or 0.0) < (_STARVED if few else _MOST_OF_IT):
+        return ""
+    waited, whole = milliseconds(wait["mean_ms"]), milliseconds(steps["mean_ms"])
+    why = "no change was proved to help"
+    if few:
+        why = (
+            f"{steps['measured']} steps are too few to say why, {_STEPS_FOR_LOADING} are needed: run more epochs, or "
+            f"smaller batches"
+        )
+    return f"{wait['share']:.0%} of each step is waiting for data, {waited} of {whole}, and {why}"
+
+
 def _verdict(findings: list[dict[str, Any]], parts: dict[str, Any], missing: dict[str, str]) -> str:
     steps, phases = parts["steps"], parts["phases"]
     worth = [finding for finding in findings if finding["level"] != "info"]
@@ -211,7 +228,7 @@ def _verdict(findings: list[dict[str, Any]], parts: dict[str, Any], missing: dic
                 f"too few training steps to say anything: {steps['measured']} of {steps['count']} could be measured, "
                 f"{_ENOUGH_STEPS} are needed; run more epochs, or smaller batches"
             )
-        return NOTHING
+        return _waiting_unexplained(steps, phases) or NOTHING
     first = worth[0]
     more = f"; {counted(len(worth) - 1, 'more finding')}" if len(worth) > 1 else ""
     wait = phases["wait"] if phases else None

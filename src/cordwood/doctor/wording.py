@@ -12,6 +12,8 @@ PHASE_NAMES = {
     "other": "everything else",
 }
 
+NOTHING = "nothing worth changing"  # the verdict on a healthy script
+
 
 def milliseconds(value: float | None) -> str:
     """``41.2 ms``, ``0.62 ms``, ``1,200 ms``: about three digits, since more would be noise."""

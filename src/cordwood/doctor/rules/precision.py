@@ -99,6 +99,9 @@ class Precision(Rule):
             return None
         way, gain, apart = max(sure, key=lambda each: each[1].saves_ms)
         calls = seen.training_calls / steps.count
+        # A replay may take longer than the passes of the run did: more than these took, nothing can save.
+        passes = steps.phase_ms("forward") + steps.phase_ms("backward")
+        calls *= min(1.0, passes / (gain.before_ms * calls)) if gain.before_ms * calls else 1.0
         if gain.saves_ms * calls < MEDIUM_SHARE * steps.mean_ms:
             return None
         name = type(seen.module).__name__
