@@ -12,7 +12,8 @@
 To follow a step takes some thirty calls. In a tight loop that is nothing; beside a step that fills the caches with its
 own data each of them costs microseconds. Nearly all steps are like the one before, though, event by event, and what
 the tracker makes of them can wait. An event that is not the expected one ends the rhythm: all that was written down is
-told to the tracker first, at the times that were written, so that it never knows less than it would have.
+told to the tracker first, at the times that were written, so that it never knows less than it would have. Hooks have
+these few lines each for themselves, since a call would take longer than they do.
 """
 
 from collections.abc import Callable

@@ -95,9 +95,7 @@ class StepTracker:
         self.skipped_updates = 0  # by a gradient scaler
         # Told the milliseconds, and whether only the modules in eval mode were validated.
         self.validation_ended: Callable[[float, bool], object] = lambda milliseconds, in_eval_mode: None
-        self.without_forward: Callable[[], object] = lambda: (
-            None
-        )  # a step or a batch ends, and no module was called in it
+        self.without_forward: Callable[[], object] = lambda: None  # a step or a batch had no call of a module
         self._begun = False
         self._first = False
         self._optimizers: set[int] = set()
