@@ -1,12 +1,14 @@
 """What a session sees of real training loops: phases, modules, loaders, validation."""
 
 import gc
+import importlib
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from torch.utils.data import DataLoader
 import cordwood as cw
 from cordwood.doctor.judging import judge
 from cordwood.doctor.session import Session
+from cordwood.doctor.steps import StepTracker
 from tests.doctor import smallnet
 from tests.doctor.smallnet import Net, data, seen_steps, train
 
@@ -362,3 +365,32 @@ def test_epochs_of_one_batch_are_measured(session: Session) -> None:
     assert steps.count >= 58
     assert len(steps.times) > 30
     assert "with the first batch of an epoch" not in steps.left_out
+
+
+@pytest.mark.parametrize("failing", ["updates", "forward", "backward", "batch_wanted", "batch_came", "repeat"])
+def test_a_tracker_that_fails_lets_the_script_go_on(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hooks are taken out while torch goes through them, whichever of them finds the failure."""
+    bare = train(2)
+    original = getattr(StepTracker, failing)
+    calls = Counter[str]()
+
+    def fails_later(tracker: StepTracker, *arguments: Any) -> Any:
+        calls[failing] += 1
+        if failing == "repeat" or calls[failing] > 10:
+            raise ZeroDivisionError
+        return original(tracker, *arguments)
+
+    monkeypatch.setattr(StepTracker, failing, fails_later)
+    with (
+        patch("cordwood.doctor.probes.attached.make_deep_probes", list),
+        cw.diagnose(seconds=0) as d,
+    ):
+        assert train(2) == bare
+    session = d._session
+    session.detach()
+    assert calls[failing] > 0
+    missing = session.evidence.missing
+    assert "ZeroDivisionError" in missing.get("steps", "") + missing.get("modules", "")
+    hooks = importlib.import_module("torch.optim.optimizer")
+    assert not hooks._global_optimizer_pre_hooks
+    assert not hooks._global_optimizer_post_hooks

@@ -33,7 +33,7 @@ class PassProbe:
         self._inside = False
         self.before = self._making_before()
         self.after = self._making_after()
-        self.left_over: Callable[[], None] = lambda: None  # to be called when no optimizer is stepping
+        self._left: list[Any] = []  # hooks that could not be taken out yet
 
     def install(self, patches: Patches) -> None:
         """Watch autograd, every optimizer and the gradient scaler."""
@@ -41,18 +41,23 @@ class PassProbe:
         patches.replace(torch.autograd, "grad", self.timing_backward(torch.autograd.grad))
         patches.replace(GradScaler, "step", self._noting_skips(GradScaler.step))
         patches.also(self._remover(register_optimizer_step_pre_hook(self.before)))
-        patches.also(register_optimizer_step_post_hook(self.after).remove)
+        patches.also(self._remover(register_optimizer_step_post_hook(self.after)))
 
     def _remover(self, handle: Any) -> Callable[[], None]:
         """Takes the hook out, but not from within: torch is going through all hooks then."""
 
         def remove() -> None:
             if self._inside:
-                self.left_over = handle.remove
+                self._left.append(handle)
             else:
                 handle.remove()
 
         return remove
+
+    def left_over(self) -> None:
+        """Take out what is left; to be called when no optimizer is stepping."""
+        while self._left and not self._inside:
+            self._left.pop().remove()
 
     def timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, clock, rhythm = self._recorder, self._recorder.clock, self._recorder.rhythm
@@ -108,15 +113,14 @@ class PassProbe:
         if get_ident() != clock.thread and not self._adopted(clock):
             return
         tracker, key = recorder.tracker, id(optimizer)
+        self._inside = True
         try:
             if key not in self._optimizers:
                 self._first_seen(optimizer)
             if key in clock.around:
                 clock.leave_optimizers()
             if not self._scaling:
-                self._inside = True
                 tracker.updates(key)
-            self._inside = self._scaling = False
             if clock.thread is not None:
                 clock.around.extend((key, recorder.rhythm.begin(key, OPTIMIZER, tracker.updates, key)))
         except Exception as error:
@@ -138,7 +142,9 @@ class PassProbe:
                 rhythm.at = following[at]
                 clock.current = before
             else:
+                self._inside = True
                 rhythm.begin(END, before)
+                self._inside = False
 
         return after
 
