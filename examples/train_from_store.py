@@ -29,7 +29,7 @@ def samples() -> Iterator[dict[str, Any]]:
     for number in range(SAMPLES):
         label = number % CLASSES
         stripes = ((place // 2**label) % 2 * 160).expand(3, SIDE, SIDE)
-        image = stripes + torch.randint(0, 96, (3, SIDE, SIDE))
+        image = stripes + torch.randint(0, 24, (3, SIDE, SIDE))
         yield {"image": image.to(torch.uint8), "label": label}
 
 

@@ -26,7 +26,7 @@ def test_all_acts_are_told() -> None:
         "  bytes of the values          160.0 kB",
         "  torch.save would have taken  170.0 kB  counted by the first 16 samples, saved one by one",
         "  bytes out                     16.0 kB  1 shard",
-        "  ratio                          10.0:1",
+        "  ratio                           10.0x",
         "  time                             0:02  20.0 samples/s",
         "  next: ds = cw.open('x y/demo/s.cordwood')",
         "",

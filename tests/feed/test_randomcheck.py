@@ -3,12 +3,15 @@
 import functools
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import cordwood as cw
 from cordwood.feed.randomcheck import warn_if_random
+from tests.store.small_stores import write_store
 
 
 def kind(name: str, module: str = "torchvision.transforms.transforms", **parts: Any) -> Any:
@@ -81,6 +84,13 @@ def test_one_that_holds_itself_comes_to_an_end() -> None:
     endless = compose(NORMALIZE)
     endless.transforms.append(endless)
     warn_if_random(endless)
+
+
+def test_a_loader_points_at_its_caller(tmp_path: Path) -> None:
+    ds = cw.open(write_store(tmp_path / "x.cordwood", 3))
+    with pytest.warns(UserWarning, match="draws once") as told:
+        cw.Loader(ds, transform=kind("RandomCrop"))
+    assert told[0].filename == __file__
 
 
 def test_it_points_at_the_code_that_gave_the_transform() -> None:

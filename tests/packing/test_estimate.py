@@ -202,7 +202,7 @@ def found() -> Estimate:
 
 
 def test_the_verdict(found: Estimate) -> None:
-    assert found.verdict == "preprocessing 21 ms, reading back 0.20 ms a sample: pays off after 1.1 epochs"
+    assert found.verdict == "preprocessing 21 ms, reading back 0.20 ms a sample: pays off after about 1.1 epochs"
     never = replace(found, preprocess_seconds=0.0001)
     assert never.epochs is None
     assert never.verdict == (
@@ -210,7 +210,7 @@ def test_the_verdict(found: Estimate) -> None:
         "sample)"
     )
     late = replace(found, preprocess_seconds=0.000_21, encode_seconds=0.0048)
-    assert late.verdict.endswith("pays off after 501.0 epochs")
+    assert late.verdict.endswith("0.20 ms a sample, which is hardly faster: pays off after about 501 epochs, if at all")
 
 
 def test_the_table(found: Estimate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,8 +230,31 @@ def test_the_table(found: Estimate, monkeypatch: pytest.MonkeyPatch) -> None:
         "store             400 B  400.0 kB  1.0 GB free on its disk",
         "time to pack                 0:11  with 2 workers",
         "",
-        "preprocessing 21 ms, reading back 0.20 ms a sample: pays off after 1.1 epochs",
+        "preprocessing 21 ms, reading back 0.20 ms a sample: pays off after about 1.1 epochs",
     ]
+
+
+def test_the_files_stand_beside_the_store(found: Estimate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert found.growth is None
+    assert "source files" not in str(found)
+    larger = replace(found, file_bytes=10 * 160)
+    assert larger.growth == 2.5
+    lines = str(larger).splitlines()
+    assert "source files      160 B  160.0 kB" in lines
+    assert lines[-2] == "the store would take 2.5x the bytes of the files it is made of: that buys time, not space"
+    assert lines[-1] == larger.verdict
+    smaller = replace(found, file_bytes=10 * 800)
+    assert "that buys time" not in str(smaller)
+    assert smaller.to_dict()["a_sample"]["file_bytes"] == 800
+
+
+def test_the_bytes_of_the_files_that_were_tried(tmp_path: Path) -> None:
+    for number in range(6):
+        torch.save({"x": torch.full((100 * (number + 1),), number)}, tmp_path / f"{number}.pt")
+    found = tried(tmp_path)
+    assert found.file_bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert tried(Numbers(5)).file_bytes is None
 
 
 def test_a_notebook_shows_the_table(found: Estimate) -> None:

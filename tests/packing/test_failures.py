@@ -84,6 +84,14 @@ def test_skipped_inputs_are_listed(dest: Path, workers: int) -> None:
     assert numbers_of(dest) == [number for number in range(400) if number not in (0, 7, 299, 399)]
 
 
+def test_a_caller_is_warned_of_what_was_left_out(dest: Path) -> None:
+    told_of = r"^2 of 10 inputs failed and were left out: .*s\.errors\.jsonl tells why$"
+    for _ in range(2):  # the second call finds the store complete, and the samples are missing all the same
+        with pytest.warns(UserWarning, match=told_of) as caught:
+            cw.pack(Numbers(10), dest, fails_at(3, 5), workers=0, on_error="skip", progress=False)
+        assert [one.filename for one in caught] == [__file__]
+
+
 def test_many_failures_in_a_row_are_no_accident(dest: Path) -> None:
     odd = fails_at(1, 2, 4, 5, 7, 8)
     assert pack(Numbers(10), dest, odd, on_error="skip", most_errors=2).failed == 6

@@ -110,10 +110,10 @@ def test_without_a_number_of_inputs_no_time_is_left() -> None:
 def test_everything_is_told() -> None:
     pace = pace_of(PackProgress(of_inputs=1000), STATE)
     assert "  ".join(parts(STATE, pace)) == (
-        "packing  45%    450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0:1  7 dropped"
+        "packing  45%    450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0x  7 dropped"
     )
     unknown = replace(STATE, of_inputs=None, failed=0, dropped=0)
-    assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0:1"
+    assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0x"
     assert parts(PackProgress(of_inputs=0), Pace()) == ["packing 100%", "0/0"]
     waiting = replace(PackProgress(of_inputs=9), seconds=3.0)
     assert parts(waiting, pace_of(PackProgress(of_inputs=9), waiting)) == ["packing   0%", "0/9"]

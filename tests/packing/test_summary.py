@@ -47,7 +47,7 @@ def test_the_table() -> None:
         "bytes of the values            6.0 GB",
         "torch.save would have taken    6.0 GB  counted by the first 16 samples, saved one by one",
         "bytes out                    412.0 MB  7 shards",
-        "ratio                          14.6:1",
+        "ratio                           14.6x",
         "time                             3:12  50.0 samples/s",
         "note: 12 files are no images",
         "next: ds = cw.open('train.cordwood')",
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_left_out() -> None:
         "inputs                   1",
         "bytes of the values   80 B",
         "bytes out            100 B  1 shard",
-        "ratio                0.8:1",
+        "ratio                 0.8x",
         "time                  0:00",
         "next: ds = cw.open('a b.cordwood')",
     ]
@@ -77,6 +77,9 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_rates_are_those_of_this_run() -> None:
     assert PACKED.samples_per_second == 50.0
+    nothing_left = replace(PACKED, resumed_samples=PACKED.samples)
+    assert nothing_left.samples_per_second is None
+    assert "samples/s" not in str(nothing_left)
     assert PLAIN.samples_per_second is None
     assert replace(PLAIN, stored_bytes=0).ratio is None
 

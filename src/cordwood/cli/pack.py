@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -92,7 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     transform = _transform(arguments.transform or [])
     fields = {name: Field(keep_encoded=True) for name in arguments.keep_encoded or ()}
-    with _sigterm_as_interrupt():
+    with _sigterm_as_interrupt(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"[\d,]+ of [\d,]+ inputs failed and were left out")  # printed below
         result = pack(
             arguments.source,
             arguments.dest,

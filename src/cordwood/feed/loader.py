@@ -38,10 +38,22 @@ from cordwood.store import Dataset
 from cordwood.store.buffers import idle_bytes
 from cordwood.store.reader import Reader
 from cordwood.tensors.brief import brief
+from cordwood.tensors.keywords import checks_keywords
 
 log = logging.getLogger("cordwood.feed")
 
 _AT_ONCE = 8192  # places of an order
+_OF_DATALOADER = {  # what its users look for here
+    "batch_sampler": "takes batch_size and sampler",
+    "collate_fn": "is collate here, a function or what to do with fields whose shapes differ",
+    "generator": "is seed here, from which order and augmentation follow",
+    "num_workers": "is not needed: native threads decode, and threads= bounds them; a Python function for every sample "
+    "is sample_transform, with sample_workers= processes if it needs them",
+    "persistent_workers": "is not needed: threads stay from epoch to epoch",
+    "pin_memory": "is not needed: with device= memory is pinned where that helps",
+    "prefetch_factor": "is called prefetch here",
+    "worker_init_fn": "is not needed: there are no worker processes",
+}
 _LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
 
 
@@ -90,6 +102,7 @@ class Loader:
     :param on_damage: ``"raise"``, or ``"skip"`` to leave damaged samples out; they are logged and counted.
     """
 
+    @checks_keywords("cw.Loader", _OF_DATALOADER)
     def __init__(
         self,
         dataset: Any,
@@ -142,7 +155,7 @@ class Loader:
         self._collation = Collation(collate, names, self._store._names, transformed=sample_transform is not None)
         self._check_together()
         if transform is not None:
-            warn_if_random(transform)
+            warn_if_random(transform, stacklevel=3)  # behind the check of keywords
         self._lock = threading.Lock()
         self._next: Place | None = Place(0, 0, 0)
         self._progress: Progress | None = None

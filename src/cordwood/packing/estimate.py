@@ -47,6 +47,7 @@ class _Tries:
     def __init__(self, reader: Callable[[Any], Any], transform: Transform, seed: int, clock: Clock) -> None:
         self._reader, self._transform, self._seed, self._clock = reader, transform, seed, clock
         self.inputs = self.samples = self.dropped = self.failed = 0
+        self.file_bytes: int | None = 0  # None from the first input on that is no file of its own
         self.failures: list[str] = []
         self.first_error: BaseException | None = None
         self._times: list[tuple[float, int]] = []  # seconds and samples of every unit
@@ -68,6 +69,8 @@ class _Tries:
         self.inputs += len(unit)
         self.samples += len(samples)
         self.dropped += max(0, len(made) - len(samples))
+        for one in unit if made else ():  # of those that failed there are no samples to compare with
+            self.file_bytes = None if self.file_bytes is None or one.size is None else self.file_bytes + one.size
         return samples
 
     def _fail(self, first: int, unit: list[Input], error: Exception) -> None:
@@ -154,6 +157,7 @@ def estimate(
             raw_bytes=inspection.before,
             stored_bytes=inspection.size,
             torch_save_bytes=torch_save_bytes(store, tries.samples, inspection.before),
+            file_bytes=tries.file_bytes,
             workers=min(max(1, workers), default_threads()),
             free_bytes=_free(dest),
             inspection=inspection,

@@ -15,6 +15,7 @@ from cordwood.tensors.texttable import fit, rule, section, table_line
 _HEADINGS = ("", "a sample", "all", "")
 _FIELDS = ("field", "before", "after", "ratio")
 _FULL = 0.9  # of the free space: other programs write too
+_HARDLY = 0.8  # of the time to preprocess: the difference of two times that near each other is mostly noise
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class Estimate:
         found.epochs                       # from how many epochs on packing pays off; None: never
 
     ``inputs`` of ``of_inputs`` were tried, ``samples`` came of them, with ``raw_bytes`` of values that took
-    ``stored_bytes``. Times are seconds a sample on one core: ``preprocess_seconds`` to read and transform,
-    ``encode_seconds`` to encode, and ``read_seconds`` to read it back in batches of 64.
+    ``stored_bytes``; the files they were read from have ``file_bytes``, None where there are no files. Times are
+    seconds a sample on one core: ``preprocess_seconds`` to read and transform, ``encode_seconds`` to encode, and
+    ``read_seconds`` to read it back in batches of 64.
     """
 
     source: str
@@ -46,6 +48,7 @@ class Estimate:
     raw_bytes: int
     stored_bytes: int
     torch_save_bytes: int | None
+    file_bytes: int | None
     workers: int
     free_bytes: int
     inspection: StoreInspection
@@ -86,7 +89,15 @@ class Estimate:
         times = f"preprocessing {_ms(self.preprocess_seconds)}, reading back {_ms(self.read_seconds)} a sample"
         if self.epochs is None:
             return f"not worth packing: reading back costs more than preprocessing ({times})"
-        return f"{times}: pays off after {self.epochs:,.1f} epochs"
+        pays_off = f"pays off after about {_few(self.epochs)} epochs"
+        if self.read_seconds > _HARDLY * self.preprocess_seconds:
+            return f"{times}, which is hardly faster: {pays_off}, if at all"
+        return f"{times}: {pays_off}"
+
+    @property
+    def growth(self) -> float | None:
+        """How many times the bytes of the source's files the store would take; None where there are no files."""
+        return self.stored_bytes / self.file_bytes if self.file_bytes else None
 
     def _scaled(self, number: int) -> int | None:
         return None if self.all_samples is None else round(number / self.samples * self.all_samples)
@@ -109,6 +120,7 @@ class Estimate:
                 "preprocess_seconds": self.preprocess_seconds,
                 "encode_seconds": self.encode_seconds,
                 "read_seconds": self.read_seconds,
+                "file_bytes": None if self.file_bytes is None else self.file_bytes / self.samples,
                 "raw_bytes": self.raw_bytes / self.samples,
                 "stored_bytes": self.stored_bytes / self.samples,
                 "torch_save_bytes": None if self.torch_save_bytes is None else self.torch_save_bytes / self.samples,
@@ -141,7 +153,7 @@ class Estimate:
 
     def _fields(self) -> Iterator[tuple[str, str, str, str]]:
         for row in self.inspection.fields:
-            ratio = "" if row.ratio is None else f"{row.ratio:.1f}:1"
+            ratio = "" if row.ratio is None else f"{row.ratio:.1f}x"
             yield printable(row.name), _each(row.before, self.samples), _each(row.after, self.samples), ratio
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
@@ -151,6 +163,8 @@ class Estimate:
         yield "preprocessing", _ms(self.preprocess_seconds), "", "read and transformed, on one core"
         yield "encoding", _ms(self.encode_seconds), "", ""
         yield "reading back", _ms(self.read_seconds), "", "in batches of 64, on one core"
+        if self.file_bytes is not None:
+            yield "source files", _each(self.file_bytes, self.samples), self._all(self.file_bytes), ""
         yield "values", _each(self.raw_bytes, self.samples), self._all(self.raw_bytes), ""
         if self.torch_save_bytes is not None:
             yield "as .pt files", _each(self.torch_save_bytes, self.samples), self._all(self.torch_save_bytes), ""
@@ -172,6 +186,11 @@ class Estimate:
                 f"not enough space: the store would take about {human(self.all_bytes)}, and "
                 f"{human(self.free_bytes)} are free where {printable(self.dest)} is to be"
             )
+        if self.growth is not None and self.growth > 1:
+            yield (
+                f"the store would take {_few(self.growth)}x the bytes of the files it is made of: that buys time, not "
+                "space"
+            )
         yield self.verdict
 
 
@@ -185,6 +204,11 @@ def _table(rows: list[tuple[str, str, str, str]], width: int, right: set[int]) -
 
 def _each(total: int, samples: int) -> str:
     return human(round(total / samples))
+
+
+def _few(number: float) -> str:
+    """With no more digits than a few tries can tell."""
+    return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"
 
 
 def _ms(seconds: float) -> str:

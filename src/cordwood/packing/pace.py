@@ -16,7 +16,7 @@ _WINDOW = 60.0  # seconds that the rate is an average over
 _SHORTEST = 1.0  # seconds after which there is one
 _NARROWEST_BAR, _WIDEST_BAR = 8, 40
 _SOON = "12:34 left"  # as wide as what the bar must leave room for
-_USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3:1"  # and as what it leaves room for if it can
+_USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3x"  # and as what it leaves room for if it can
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def parts(state: PackProgress, pace: Pace) -> list[str]:
         "" if left is None else f"{clock_text(left)} left",
         f"{state.failed:,} failed" if state.failed else "",
         human(state.stored_bytes) if state.stored_bytes else "",
-        "" if state.ratio is None else f"{state.ratio:.1f}:1",
+        "" if state.ratio is None else f"{state.ratio:.1f}x",
         f"{state.dropped:,} dropped" if state.dropped else "",
     ]
     return [part for part in told if part]

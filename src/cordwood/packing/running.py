@@ -1,6 +1,7 @@
 """``cw.pack``: run a transform over a source, once, into a store."""
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from operator import index
 from pathlib import Path
@@ -20,10 +21,12 @@ from cordwood.sources import Source, SourceOptions, find
 from cordwood.sources.source import MOST_PIXELS
 from cordwood.store.field import Field
 from cordwood.store.options import checked_options
+from cordwood.tensors.keywords import checks_keywords
 
 MOST_WORKERS = 1024
 
 
+@checks_keywords("cw.pack", {"num_workers": "is called workers here"})
 def pack(
     source: Any,
     dest: str | os.PathLike[str],
@@ -104,7 +107,13 @@ def pack(
         return _estimated(found, dest, step, settings, limit)
     with reporter(progress) as report:
         run = OneRun(found, dest, step, settings, failures)
-        return run.update(report) if update else run.run(report)
+        packed = run.update(report) if update else run.run(report)
+    if packed.failed:
+        warnings.warn(
+            f"{packed.failed:,} of {packed.inputs:,} inputs failed and were left out: {packed.errors} tells why",
+            stacklevel=3,  # behind the check of keywords
+        )
+    return packed
 
 
 def _check_place(source: Source, dest: Path) -> None:

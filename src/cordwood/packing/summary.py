@@ -60,8 +60,9 @@ class Packed:
 
     @property
     def samples_per_second(self) -> float | None:
-        """Of this run."""
-        return (self.samples - self.resumed_samples) / self.seconds if self.seconds > 0 else None
+        """Of this run; None if there was nothing left to pack."""
+        made = self.samples - self.resumed_samples
+        return made / self.seconds if made and self.seconds > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -104,7 +105,7 @@ class Packed:
                 saved,
             ),
             ("bytes out", human(self.stored_bytes), counted(self.shards, "shard")),
-            ("ratio", "" if ratio is None else f"{ratio:.1f}:1", ""),
+            ("ratio", "" if ratio is None else f"{ratio:.1f}x", ""),
             ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s"),
         ]
 
