@@ -281,7 +281,16 @@ def test_compare_refuses_what_is_no_report(data: bytes, tmp_path: Path, capsys: 
     (tmp_path / "bad.json").write_bytes(data)
     assert cli.main(["doctor", "compare", good, str(tmp_path / "bad.json")]) == 3
     assert "bad.json is no report" in capsys.readouterr().err
-    assert cli.main(["doctor", "compare", str(tmp_path / "gone.json"), good]) == 3
+
+
+def test_compare_tells_of_a_file_that_is_not_there(tmp_path: Path, capsys: Output) -> None:
+    good = saved(tmp_path / "good.json", forward=20.0)
+    assert cli.main(["doctor", "compare", str(tmp_path / "god.json"), good]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"cordwood: there is no report {tmp_path / 'god.json'}: cordwood doctor --json ")
+    assert err.endswith(f"did you mean {good!r}?\n")
+    assert cli.main(["doctor", "compare", str(tmp_path), good]) == 3
+    assert capsys.readouterr().err == f"cordwood: {tmp_path}: Is a directory: the report cannot be read\n"
 
 
 TRAINING = """

@@ -98,7 +98,9 @@ def test_damage_is_a_finding(folder: Path, capsys: Output) -> None:
 def test_what_cannot_be_read_at_all_is_bad_data(folder: Path, capsys: Output) -> None:
     (folder / "empty.pt").write_bytes(b"")
     assert run(folder / "empty.pt") == 3
-    assert "the file is empty" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "not readable"
+    assert "the file is empty" in lines[1]
     assert run(folder) == 3
     out = capsys.readouterr().out
     assert "not readable" in out

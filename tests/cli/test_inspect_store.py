@@ -75,3 +75,10 @@ def test_a_store_that_cannot_be_opened_is_bad_data(store: Path, capsys: Output) 
     assert run(store, "--json") == 3
     (told,) = json.loads(capsys.readouterr().out)["unreadable"]
     assert told["path"] == str(store)
+
+
+def test_a_folder_of_stores_says_how_to_look_at_one(store: Path, tmp_path: Path, capsys: Output) -> None:
+    assert run(tmp_path) == 2
+    err = capsys.readouterr().err
+    assert "has no tensor files in it" in err
+    assert err.endswith(f"stores are named one by one: cordwood inspect {store}\n")

@@ -10,6 +10,7 @@ import torch
 
 import cordwood as cw
 from cordwood import cli
+from tests.store.small_stores import write_store
 from tests.tensors.test_inspecting_damaged import flip
 
 Output = pytest.CaptureFixture[str]
@@ -158,7 +159,7 @@ def test_wrong_use(folder: Path, tmp_path: Path, capsys: Output) -> None:
         ((tmp_path / "nothing.pt", "--in-place"), "no such file or folder"),
         ((folder, "-o", folder / "x.pt"), "is a file"),
         ((folder / "x.pt", folder / "below" / "x.pt", "-o", tmp_path / "out"), "two of the files would become"),
-        ((folder / "x.pt", "-o", folder / "x.pt"), "in_place"),
+        ((folder / "x.pt", "-o", folder / "x.pt"), "--in-place"),
     ]:
         assert run(*words) == 2
         assert told in capsys.readouterr().err
@@ -170,3 +171,19 @@ def test_wrong_use(folder: Path, tmp_path: Path, capsys: Output) -> None:
 def test_a_place_that_cannot_be_written(folder: Path, capsys: Output) -> None:
     assert run(folder, "-o", folder / "x.pt" / "out") == 3
     assert "nothing was written" in capsys.readouterr().err
+
+
+def test_a_store_is_not_trimmed(tmp_path: Path, capsys: Output) -> None:
+    store = write_store(tmp_path / "x.cordwood", 3)
+    assert run(store, "--in-place") == 2
+    assert capsys.readouterr().err == (
+        f"cordwood: {store} is a store, and has no tensor files in it: cordwood inspect {store} shows what it holds\n"
+    )
+
+
+def test_a_file_is_not_written_over_itself(folder: Path, capsys: Output) -> None:
+    before = (folder / "x.pt").read_bytes()
+    for words in ((folder / "x.pt", "-o", folder / "x.pt"), (folder, "-o", folder)):
+        assert run(*words) == 2
+        assert "would be written over itself; say --in-place in place of -o" in capsys.readouterr().err
+    assert (folder / "x.pt").read_bytes() == before

@@ -103,6 +103,13 @@ def test_runs_of_any_length_make_a_page(evidence: Evidence) -> None:
     assert not re.search(r"\b(?:nan|inf)\b", page)
 
 
+def test_without_a_loader_there_are_no_waits_to_show() -> None:
+    alone = make_report(evidence=make_evidence(forward=20.0))
+    assert "Waiting for data</h2>" not in format_html(alone.document)
+    fed = make_report(evidence=make_evidence(wait=1.0, forward=20.0))
+    assert "Waiting for data</h2>" in format_html(fed.document)
+
+
 def test_what_comes_from_outside_is_text() -> None:
     detail = Detail(EVIL, (EVIL, EVIL), ((EVIL, EVIL),))
     place = Place(EVIL, 3, EVIL, EVIL)

@@ -14,7 +14,7 @@ from cordwood.doctor.html import format_html
 from cordwood.doctor.report import Report
 from cordwood.doctor.reportfile import check
 from cordwood.doctor.terminal import format_text
-from cordwood.errors import FormatError, StorageError
+from cordwood.errors import FormatError, StorageError, UsageError
 from tests.doctor.evidences import make_evidence, make_report
 
 DETAIL = Detail("title", ("a", "b"), (("c", "1"), ("d", "2")))
@@ -150,5 +150,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="could not be read"):
+    with pytest.raises(UsageError, match=r"there is no report .*gone\.json"):
         Report.load(tmp_path / "gone.json")
+    with pytest.raises(StorageError, match="the report cannot be read"):
+        Report.load(tmp_path)

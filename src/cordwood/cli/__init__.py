@@ -14,7 +14,7 @@ from cordwood import __version__
 from cordwood.cli import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.cli.logs import VARIABLE, shown_log
 from cordwood.cli.parsing import Parser
-from cordwood.errors import CordwoodError, UsageError
+from cordwood.errors import CordwoodError, StorageError, UsageError
 
 WRONG_USE = 2
 BAD_DATA = 3
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CordwoodError as error:
-        _tell(str(error), error)
+        _tell(_sentence(error), error)
         return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
     except BrokenPipeError:
         # Who read our output has seen enough. Python would complain once more when it flushes at the end.
@@ -99,6 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         _tell("interrupted", error)
         return INTERRUPTED
+
+
+def _sentence(error: CordwoodError) -> str:
+    """What the error says; of the system's errors the file and the words, without the number and the brackets."""
+    if isinstance(error, StorageError) and error.strerror and error.filename:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
 
 
 def _tell(what: str, error: BaseException) -> None:

@@ -139,10 +139,8 @@ def _print(
         parts += [inspection.table(most_rows=most) for inspection in inspections]
     else:
         parts.append("\n".join(format_lines(inspections)))
-    print("\n\n".join(parts))
     if unreadable:
-        print("\nnot readable")
-        for error in unreadable.values():
-            print(f"  {printable(error)}")
+        parts.append("\n".join(["not readable", *(f"  {printable(error)}" for error in unreadable.values())]))
     if len(inspections) > 1:
-        print(f"\n{format_total(inspections)}")
+        parts.append(format_total(inspections))
+    print("\n\n".join(parts))

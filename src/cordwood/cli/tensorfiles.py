@@ -35,7 +35,7 @@ def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Foun
         if path.is_dir():
             inside = list(_in_folder(path, leave_out))
             if not inside:
-                raise UsageError(f"{word} has no tensor files in it ({', '.join(SUFFIXES)})")
+                raise UsageError(_why_nothing(path, word))
             for each in inside:
                 found.setdefault(each, Found(each, path))
         elif path.exists():
@@ -43,6 +43,17 @@ def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Foun
         else:
             raise UsageError(f"{word}: no such file or folder{did_you_mean_path(path)}")
     return list(found.values())
+
+
+def _why_nothing(folder: Path, word: str) -> str:
+    """What to do with a folder that has no tensor files in it."""
+    from cordwood.store.survey import is_store  # imports torch: `cordwood --help` must not
+
+    if is_store(folder):
+        return f"{word} is a store, and has no tensor files in it: cordwood inspect {word} shows what it holds"
+    message = f"{word} has no tensor files in it ({', '.join(SUFFIXES)})"
+    store = next((each for each in sorted(folder.iterdir()) if each.is_dir() and is_store(each)), None)
+    return message if store is None else f"{message}; stores are named one by one: cordwood inspect {store}"
 
 
 def _in_folder(folder: Path, leave_out: Path | None) -> Iterable[Path]:

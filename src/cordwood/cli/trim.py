@@ -69,6 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("say where to: -o OUT or --in-place; or ask for the sizes alone with --dry-run")
     several = len(files) > 1 or files[0].folder is not None
     targets = _targets(files, arguments.output, several) if output is not None else {}
+    for source, target in targets.items():
+        if target.exists() and target.samefile(source):
+            raise UsageError(f"{target} would be written over itself; say --in-place in place of -o if that is meant")
     outcome = _Outcome(arguments.dry_run)
     with Progress(sys.stderr) as progress:
         for number, found in enumerate(files, 1):

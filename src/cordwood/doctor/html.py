@@ -141,7 +141,7 @@ def _timeline(document: dict[str, Any]) -> Iterator[str]:
 
 def _waits(document: dict[str, Any]) -> Iterator[str]:
     waits = document["waits"]
-    if waits is None:
+    if waits is None or not waits["slowest_ms"]:  # nothing was waited for: there is no loader
         return
     yield '<section>\n<h2>Waiting for data</h2>\n<div class="two">\n<div>\n<h3>How long a step waits</h3>\n'
     yield histogram(waits["edges_ms"], waits["counts"], "Histogram of the time a step waits for data")

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from cordwood.doctor.anatomy import MOST_FIRST_WAITS, MOST_POINTS, STEP_FIGURES
 from cordwood.doctor.evidence import PHASES
 from cordwood.doctor.findings import LEVELS
-from cordwood.errors import FormatError, StorageError
+from cordwood.errors import FormatError, StorageError, UsageError
+from cordwood.spelling import did_you_mean_path
 
 SCHEMA_VERSION = 1
 STATUSES = ("passed", "abstained", "failed", "silenced")  # of rules that did not speak
@@ -32,8 +33,12 @@ def read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"there is no report {path}: cordwood doctor --json {path} train.py writes one{did_you_mean_path(path)}"
+        ) from error
     except OSError as error:
-        raise StorageError(f"the report {path} could not be read: {error}") from error
+        raise StorageError(error.errno, f"{error.strerror or error}: the report cannot be read", str(path)) from error
     if len(data) > _MOST_BYTES:
         raise FormatError(f"{path} is no report: it has more than {_MOST_BYTES >> 20} MiB")
     try:

@@ -85,6 +85,14 @@ def test_the_loop_is_named_where_no_line_stands_out() -> None:
     assert finding.place == ITERATED
 
 
+@pytest.mark.parametrize(("wait", "level"), [(8.0, "info"), (30.0, None)])
+def test_without_a_line_to_blame_it_takes_much_waiting(wait: float, level: str | None) -> None:
+    blameless = replace(FETCHES, stage_ms={"transform": 40.0, "collate": 2.0, "transfer": 1.0}, lines=[])
+    (finding,) = DataStarved().judge(evidence_of(wait=wait, fetches=blameless))
+    assert finding.level == level
+    assert (finding.saves_ms is None) == (level == "info")
+
+
 def test_without_a_look_inside_the_waiting_is_told_all_the_same() -> None:
     evidence = evidence_of(fetches=None)
     evidence.missing["fetches"] = "this torch has a DataLoader of another make"
