@@ -8,13 +8,14 @@ Verdict = Literal["met aim", "met must", "missed", "not measured"]
 
 @dataclass(frozen=True)
 class Goal:
-    """`sense` says on which side of `must` and `aim` the measured ratio has to be."""
+    """`sense` says on which side of `must` and `aim` the measured ratio, or `count` of things, has to be."""
 
     key: str
     text: str
     sense: Literal["at least", "at most"]
     must: float
     aim: float | None = None
+    unit: Literal["ratio", "count"] = "ratio"
 
     def verdict(self, measured: float | None) -> Verdict:
         """What the measured ratio is worth; None is a goal that was not measured."""
@@ -131,9 +132,9 @@ GOALS = (
     Goal("doctor-cost-10ms", "phase timers at steps of 10 ms: time, of the bare script's", "at most", 1.01),
     Goal("doctor-cost-1ms", "phase timers at steps of 1 ms: time, of the bare script's", "at most", 1.05),
     Goal("doctor-cost-detached", "after `--steps N`: distance from the bare script, of the noise", "at most", 1),
-    Goal("doctor-found", "planted faults that are not found first, at their line", "at most", 0),
-    Goal("doctor-gain", "planted faults whose mending gives something else than promised", "at most", 0),
-    Goal("doctor-healthy", "findings above information level in healthy scripts", "at most", 0),
+    Goal("doctor-found", "planted faults that are not found first, at their line", "at most", 0, unit="count"),
+    Goal("doctor-gain", "planted faults whose mending gives something else than promised", "at most", 0, unit="count"),
+    Goal("doctor-healthy", "findings above information level in healthy scripts", "at most", 0, unit="count"),
 )
 
 BY_KEY = {goal.key: goal for goal in GOALS}

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from benchmarks.harness import Spread
 from benchmarks.packages import PackageCache
 
-Kind = Literal["text", "bytes", "seconds", "ms", "digits-ms", "ratio", "percent", "rate"]
+Kind = Literal["text", "bytes", "seconds", "ms", "digits-ms", "ratio", "percent", "rate", "count"]
 Cell = str | int | float | Spread | None
 
 

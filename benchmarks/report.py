@@ -86,7 +86,9 @@ def goal_rows(result: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     for entry in result["goals"]:
         goal = BY_KEY[entry["key"]]
         spread = Spread(**entry["measured"]) if entry["measured"] else None
-        rows.append([goal.text, bar(goal, goal.must), bar(goal, goal.aim), written(spread, "ratio"), entry["verdict"]])
+        rows.append(
+            [goal.text, bar(goal, goal.must), bar(goal, goal.aim), written(spread, goal.unit), entry["verdict"]]
+        )
     return ["what", "must", "aim", "measured", "verdict"], rows
 
 
@@ -100,10 +102,12 @@ def reason_lines(result: dict[str, Any]) -> list[str]:
 
 
 def bar(goal: Goal, value: float | None) -> str:
-    """A must or an aim, such as `>= 2x`."""
+    """A must or an aim, such as `>= 2x`; of things that are counted `0`, or `<= 2`."""
     if value is None:
         return ""
-    return f"{'>=' if goal.sense == 'at least' else '<='} {value:g}x"
+    if goal.unit == "count" and not value:
+        return "0"
+    return f"{'>=' if goal.sense == 'at least' else '<='} {value:g}{'x' if goal.unit == 'ratio' else ''}"
 
 
 def table_rows(table: Table) -> tuple[list[str], list[list[str]]]:
@@ -144,6 +148,8 @@ def number(value: float, kind: Kind) -> str:
             return f"{value / 1e6:,.0f}"
         case "ratio":
             return f"{value:.3f}" if abs(value) < 2 else f"{value:.2f}"
+        case "count":
+            return f"{value:,.0f}"
         case "text":
             return f"{value}"
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.goals import BY_KEY, GOALS, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Chart, Outcome, Table
-from benchmarks.report import number, to_markdown, to_terminal, write_page, written
+from benchmarks.report import bar, number, to_markdown, to_terminal, write_page, written
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,11 @@ def test_a_goal_without_an_aim_can_only_meet_its_must() -> None:
     assert Goal("key", "text", "at least", 4.0).verdict(1000.0) == "met must"
 
 
+@pytest.mark.parametrize(("unit", "must", "text"), [("ratio", 2.5, "<= 2.5x"), ("count", 0, "0"), ("count", 2, "<= 2")])
+def test_a_bar_is_written_in_its_unit(unit: Any, must: float, text: str) -> None:
+    assert bar(Goal("key", "text", "at most", must, unit=unit), must) == text
+
+
 def test_every_goal_has_a_key_of_its_own_and_an_aim_beyond_its_must() -> None:
     assert len(BY_KEY) == len(GOALS)
     for goal in GOALS:
@@ -53,6 +58,7 @@ def test_every_goal_has_a_key_of_its_own_and_an_aim_beyond_its_must() -> None:
         (1.5e9, "rate", "1,500"),
         (0.97251, "ratio", "0.973"),
         (13.254, "ratio", "13.25"),
+        (1234.0, "count", "1,234"),
         (3, "text", "3"),
     ],
 )

@@ -30,6 +30,7 @@ from cordwood.doctor.probes.passes import PassProbe, TransferProbe
 from cordwood.doctor.probes.recorder import Recorder
 from cordwood.doctor.probes.saves import SaveProbe
 from cordwood.errors import DoctorError, UsageError
+from cordwood.tensors.sizes import counted
 
 if TYPE_CHECKING:
     from cordwood.doctor.report import Report
@@ -230,7 +231,7 @@ class Session:
         elif tracker.batches:
             self.evidence.micro_batches = tracker.batches / tracker.count
         if tracker.skipped_updates:
-            self._recorder.note(f"the gradient scaler skipped {tracker.skipped_updates} optimizer steps")
+            self._recorder.note(f"the gradient scaler skipped {counted(tracker.skipped_updates, 'optimizer step')}")
         for probe in self._deep:
             try:
                 probe.finish(self.evidence, self._recorder.watched)
