@@ -29,6 +29,7 @@ from cordwood.errors import PackError, StorageError, UsageError
 from cordwood.packing.wire import Parts, receive, send, unpack
 from cordwood.packing.work import Result, Settled
 from cordwood.packing.worker import NOWHERE, PLACE, Done, Job, Refused, Task
+from cordwood.sources.pickling import dumps
 
 QUEUED = 2  # tasks that a worker has: one that it does, and one that waits so that it need not
 _PATIENCE = 5  # seconds for a worker to end by itself
@@ -67,7 +68,7 @@ class Pool:
 
     def __init__(self, job: Job, workers: int) -> None:
         try:
-            self._job = cloudpickle.dumps(job, protocol=5)
+            self._job = dumps(job)
         except Exception as error:  # whatever the caller's objects raise
             raise UsageError(
                 f"the source or the transform cannot be sent to worker processes ({type(error).__name__}: {error}): "

@@ -13,7 +13,7 @@ import pickle
 import struct
 from typing import Any
 
-import cloudpickle
+from cordwood.sources.pickling import dumps
 
 _COUNT = struct.Struct("<I")
 _SIZE = struct.Struct("<Q")
@@ -25,7 +25,7 @@ Parts = list[bytearray]
 def send(fd: int, message: Any) -> int:
     """Write a message, and tell its bytes; BrokenPipeError if nobody can read it any more."""
     buffers: list[pickle.PickleBuffer] = []
-    body = cloudpickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    body = dumps(message, buffers.append)
     parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
     _write(fd, memoryview(_COUNT.pack(len(parts)) + b"".join(_SIZE.pack(len(part)) for part in parts)))
     for part in parts:
