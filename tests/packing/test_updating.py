@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def test_a_failure_promises_what_is_so(texts: Folder) -> None:
     texts.write(a="bad", g="g1")
     with pytest.raises(PackError) as caught:
         texts.pack(on_error="fail", most_errors=0)
-    assert "(a) failed: ValueError: it says bad; the store is as it was before the update; on_error='skip'" in str(
+    assert '(a) failed: ValueError: it says bad; the store is as it was before the update; on_error="skip"' in str(
         caught.value
     )
     assert "what comes before it is packed" not in str(caught.value)
@@ -211,7 +212,8 @@ def test_a_failure_promises_what_is_so(texts: Folder) -> None:
     texts.write(a="A1", e="E1", h="bad")
     with pytest.raises(PackError, match=r"\(h\) failed: .*; what comes before it is packed, and the same call goes on"):
         texts.pack(on_error="fail")
-    assert [name for name, _ in texts.lines if name in "ae"] == ["a", "e"]
+    with pytest.warns(UserWarning, match="packing is not finished"):
+        assert [name for name, _ in texts.lines if name in "ae"] == ["a", "e"]
     texts.write(h="h1")
     texts.pack(on_error="fail")
     texts.assert_good(*"abcdefgh")
@@ -319,7 +321,9 @@ def test_killed_at_any_moment(texts: Folder, monkeypatch: pytest.MonkeyPatch, af
         finally:
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert len(cw.open(texts.store)) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where new samples are still missing, that is told
+        assert len(cw.open(texts.store)) > 0
     texts.pack(on_error="skip")
     texts.assert_good(*"bcdefgh")
 

@@ -24,8 +24,9 @@ examples:
                                                         a new store of all samples that are good
 
 Reads and decodes everything, and changes nothing: --salvage writes to a new folder, and leaves the old one alone.
-Exit code 3: something is damaged, also if everything could be saved.
+Exit code 3: something is damaged, also if everything could be saved; 1: all good so far, but packing is not finished.
 """
+_FINDINGS = 1
 _BAD_DATA = 3
 _MOST_DAMAGES = 20
 _MB = 1_000_000
@@ -49,13 +50,19 @@ def run(arguments: argparse.Namespace) -> int:
     salvaged, result = _check(arguments)
     if arguments.json:
         print(json.dumps(_document(result, salvaged), indent=2))
-        return 0 if result.ok else _BAD_DATA
+        return _exit_code(result)
     print(result.text(most=None if arguments.all else _MOST_DAMAGES))
     if salvaged is not None:
         print(f"\n{_printable(str(salvaged))}")
     elif not result.ok:
         print(f"\nto keep what is good: {_advice(arguments.store)}")
-    return 0 if result.ok else _BAD_DATA
+    return _exit_code(result)
+
+
+def _exit_code(result: "Verification") -> int:
+    if not result.ok:
+        return _BAD_DATA
+    return 0 if result.unfinished is None else _FINDINGS
 
 
 def _check(arguments: argparse.Namespace) -> "tuple[Salvaged | None, Verification]":

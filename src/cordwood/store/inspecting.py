@@ -19,6 +19,7 @@ from cordwood.store.sampling import Trouble, look_at_arrays, look_at_columns, sh
 from cordwood.store.schema import Leaf
 from cordwood.store.shardfile import read_ends, read_footer
 from cordwood.store.survey import check_is_store, is_store
+from cordwood.store.unfinished import unfinished
 from cordwood.tensors import Inspection
 from cordwood.tensors import inspect as inspect_file
 from cordwood.tensors.checking import Progress
@@ -79,6 +80,7 @@ def inspect_reader(reader: Reader) -> StoreInspection:
         shard_bytes=manifest.shard_bytes,
         schema="no samples yet" if manifest.schema is None else schema_text(reader.schema.root),
     )
+    found.notes = [note for note in map(unfinished, reader.paths) if note is not None]
     trouble = Trouble(found.damaged)
     found.fields = [
         _row(leaf, entry, path, trouble) for leaf, entry in zip(reader.schema.leaves, manifest.fields, strict=True)

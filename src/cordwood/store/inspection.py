@@ -95,7 +95,7 @@ class StoreInspection:
 
     `size` counts the bytes of all shards. Sizes, counts and shapes of fields come from what every shard says of itself;
     of more than a thousand shards as many are asked, `asked` tells how many, and sizes and counts are then scaled up.
-    `damaged` says what could not be read, a line each.
+    `damaged` says what could not be read, `notes` what else there is to know, a line each.
     """
 
     path: str
@@ -108,6 +108,7 @@ class StoreInspection:
     fields: list[FieldRow] = field(default_factory=list)
     asked: int = 0
     damaged: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def before(self) -> int:
@@ -149,4 +150,5 @@ class StoreInspection:
             "fields": [row.to_dict() for row in self.fields],
             "asked": self.asked,
             "damaged": self.damaged,
+            "notes": self.notes,
         }

@@ -65,6 +65,7 @@ def format_html(inspection: StoreInspection) -> str:
             ("Classes", class_lines(inspection, False)),
             ("Schema", [inspection.schema]),
             ("Damaged", inspection.damaged),
+            ("Note", inspection.notes),
         )
     )
     return together(parts)

@@ -34,6 +34,7 @@ def format_store(inspection: StoreInspection, most_rows: int | None, width: int)
         section("classes", class_lines(inspection, most_rows is None), width, most=10**9),
         section("schema", [inspection.schema], width),
         section("damaged", inspection.damaged, width),
+        section("note", inspection.notes, width),
     ):
         found = list(part)
         if found:

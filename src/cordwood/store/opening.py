@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,10 +16,14 @@ from cordwood.store.dataset import Dataset
 from cordwood.store.manifest import NAME
 from cordwood.store.options import checked_threads
 from cordwood.store.reader import Reader
+from cordwood.store.unfinished import unfinished
+from cordwood.tensors.keywords import checks_keywords
+from cordwood.tensors.sizes import counted
 
 log = logging.getLogger("cordwood.store")
 
 
+@checks_keywords("cw.open")
 def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: int | None = None) -> Dataset:
     """Open a store.
 
@@ -30,7 +35,8 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     Opening reads 64 bytes a shard, whatever the number of samples; what a sample needs is read when it is asked for.
     ``types`` are named tuple classes to use for samples that were written with classes of that name and fields;
     without them a fresh class is made, since nothing that a file names is ever imported. ``threads`` decode a batch
-    (default: all cores of this process, and one in a worker of a ``DataLoader``).
+    (default: all cores of this process, and one in a worker of a ``DataLoader``). A store whose packing was stopped is
+    opened with a warning: it holds the first part of its samples.
     """
     if threads is not None:
         threads = checked_threads(threads)
@@ -39,6 +45,11 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     _check_there(Path(path))
     reader = Reader([path], threads=threads)
     log.debug("%s is open: %d samples", path, len(reader))
+    told = unfinished(path)
+    if told is not None:
+        warnings.warn(
+            f"{os.fspath(path)} has {counted(len(reader), 'sample')} so far: {told}", stacklevel=3
+        )  # behind the check
     return Dataset(reader, types=tuple(types))
 
 

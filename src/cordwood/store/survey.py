@@ -25,6 +25,7 @@ from cordwood.store.damage import Damage, Damages
 from cordwood.store.manifest import Manifest
 from cordwood.store.shardfile import read_ends, read_footer, shard_name
 from cordwood.store.shardindex import RECORD, Records
+from cordwood.store.unfinished import unfinished
 
 _SHARDS = "shard-*.cws"
 
@@ -39,6 +40,7 @@ class Survey:
     plans: dict[str, Plan] = field(default_factory=dict)  # those that can be read, by name
     damages: Damages = field(default_factory=Damages)
     notes: list[str] = field(default_factory=list)  # what is unusual, but costs nothing
+    unfinished: str | None = None  # what to say of a store that is not packed to its end
 
     @property
     def samples(self) -> int:
@@ -63,6 +65,7 @@ def take_survey(path: str | os.PathLike[str]) -> Survey:
     _read_index(survey)
     _read_manifest(survey)
     _read_plans(survey)
+    survey.unfinished = unfinished(survey.path)
     return survey
 
 

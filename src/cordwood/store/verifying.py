@@ -31,7 +31,8 @@ class Verification:
 
     `damages` are all that was found. `lost` are the samples that cannot be had any more, as runs, both ends included;
     a sample that only cannot be read because its shard's ends or the manifest are damaged is not among them: `salvage`
-    brings it back. `notes` tell of what is unusual, but no damage.
+    brings it back. `notes` tell of what is unusual, but no damage; `unfinished` is what there is to say of a store
+    whose packing has not come to its end: it may be good, and lacks samples.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Verification:
     damages: list[Damage] = field(default_factory=list)
     lost: list[tuple[int, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unfinished: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -60,7 +62,8 @@ class Verification:
 
     def text(self, *, most: int | None = 20, width: int = 100) -> str:
         """What `print` shows; `most=None` lists all damage, however long that gets."""
-        verdict = "all good" if self.ok else f"{len(self.damages)} damaged piece{'s' * (len(self.damages) != 1)}"
+        good = "all good" if self.unfinished is None else "good so far, but not finished"
+        verdict = good if self.ok else f"{len(self.damages)} damaged piece{'s' * (len(self.damages) != 1)}"
         lines = [
             f"{printable(self.path)}: store, {counted(self.samples, 'sample')} in {counted(self.shards, 'shard')}, "
             f"{human(self.size)}: "
@@ -70,7 +73,7 @@ class Verification:
         for title, items in (
             ("damaged", [str(damage) for damage in self.damages]),
             ("lost", [self._loss()] if self.damages else []),
-            ("note", self.notes),
+            ("note", [*self.notes, *([] if self.unfinished is None else [self.unfinished])]),
         ):
             found = list(section(title, items, width, limit))
             if found:
@@ -94,6 +97,7 @@ class Verification:
             "lost": [list(run) for run in self.lost],
             "lost_count": self.lost_count,
             "notes": self.notes,
+            "unfinished": self.unfinished,
         }
 
 
@@ -135,7 +139,14 @@ def look_through(
     each: Callable[[ShardFindings], None] | None = None,
 ) -> Verification:
     """Check all shards of a store; `each` is called with what was found in one after the other."""
-    found = Verification(str(survey.path), survey.samples, len(survey.records), survey.size, notes=survey.notes)
+    found = Verification(
+        str(survey.path),
+        survey.samples,
+        len(survey.records),
+        survey.size,
+        notes=survey.notes,
+        unfinished=survey.unfinished,
+    )
     found.damages += survey.damages.found
     schema = survey.manifest.schema if survey.manifest is not None else None
     if schema is None:
