@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from cordwood.packing.functions import source_of
+from cordwood.packing.functions import source_of, without_comments
 from cordwood.packing.identity import contents_of, difference, identity_of
 
 MODULE = """
@@ -193,6 +193,20 @@ def test_a_lambda_is_its_own_text_and_not_its_line() -> None:
     calls.append((lambda x: x * 2, "workers=8"))
     assert same(calls[0][0], calls[1][0])
     assert not same(*pair)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("def f(x):  # of x\n    # adds\n\n    return x + 1  # one\n", "def f(x):\n    return x + 1\n"),
+        ('def f():\n    return """\n\n# text\n"""\n', 'def f():\n    return """\n\n# text\n"""\n'),
+        ("f = (\n    1,  # a\n\n    # b\n    2,\n)\n", "f = (\n    1,\n    2,\n)\n"),
+        ('x = "#"  # "', 'x = "#"'),
+        ("lambda x: (x", "lambda x: (x"),
+    ],
+)
+def test_comments_and_empty_lines_do_not_count(text: str, left: str) -> None:
+    assert without_comments(text) == left
 
 
 def test_a_lambda_over_several_lines_is_found() -> None:

@@ -1,6 +1,7 @@
 """Going on with a job: only with the same source, options, transform and part; else it says what differs."""
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -95,6 +96,64 @@ def test_another_transform_is_refused_unless_it_is_accepted(dest: Path) -> None:
     first = packed.resumed_inputs
     assert first >= 300
     assert numbers_of(dest) == [number * (2 if number < first else 3) for number in range(COUNT)]
+
+
+def test_what_came_to_nothing_may_be_done_in_another_way(dest: Path) -> None:
+    def fails(sample: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("not yet")
+
+    with pytest.raises(PackError, match="not yet"):
+        pack(Numbers(COUNT), dest, fails)
+    with pytest.raises(UsageError, match="the options had seed"):
+        pack(Numbers(COUNT), dest, doubled, seed=1)
+    pack(Numbers(COUNT - 1), dest, doubled)  # no sample of the other transform is there
+    assert numbers_of(dest) == [2 * number for number in range(COUNT - 1)]
+
+
+SCRIPT = """
+import sys
+import cordwood as cw
+
+def prepare(sample):
+    return {{"number": sample["number"] + {shift}}}  # {comment}
+
+class Few:
+    def __len__(self):
+        return 20
+    def __getitem__(self, number):
+        return {{"number": number}}
+
+if __name__ == "__main__":
+    packed = cw.pack(Few(), sys.argv[1], transform=prepare, workers=0, progress=False)
+    print(packed.resumed_inputs, flush=True)
+"""
+
+
+def test_a_script_and_its_module_are_the_same(dest: Path, tmp_path: Path) -> None:
+    script = tmp_path / "job_script.py"
+
+    def write(shift: int, comment: str) -> None:
+        script.write_text(SCRIPT.format(shift=shift, comment=comment))
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    by_name = ("-c", f"import job_script, cordwood as cw\nfrom job_script import *\n{SCRIPT_CALL}", str(dest))
+    write(1, "one more")
+    assert run(script.name, str(dest)) == "0\n"
+    assert run(*by_name) == "20\n"
+    assert run("-m", "job_script", str(dest)) == "20\n"
+    write(1, "another comment")
+    assert run(*by_name) == "20\n"
+    write(2, "another value")
+    assert "the source of the transform job_script:prepare" in run(*by_name)
+
+
+SCRIPT_CALL = """
+import sys
+print(cw.pack(Few(), sys.argv[1], transform=prepare, workers=0, progress=False).resumed_inputs)
+"""
 
 
 def test_another_source_is_refused(dest: Path) -> None:

@@ -1,5 +1,6 @@
 """Things named by module:name, and what is said where there are none."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -42,6 +43,21 @@ class TestNamed:
     def test_a_module_that_is_not_there(self, here: Path) -> None:
         with pytest.raises(UsageError, match=r"Python finds no 'nowhere_at_all' in .*PYTHONPATH"):
             named("nowhere_at_all.deep:thing", "source")
+
+    @pytest.mark.parametrize(
+        ("text", "meant"),
+        [
+            ("pac:prepare", "pack"),
+            ("my_pakage.prep:prepare", "my_package"),
+            ("my_package.prepp:prepare", "my_package.prep"),
+        ],
+    )
+    def test_a_module_that_is_nearly_right(self, here: Path, text: str, meant: str) -> None:
+        (here / "my_package").mkdir()
+        for file in ("pack.py", "pack.txt", "my_package/__init__.py", "my_package/prep.py"):
+            (here / file).touch()
+        with pytest.raises(UsageError, match=rf"PYTHONPATH; did you mean '{re.escape(meant)}'\?$"):
+            named(text, "transform")
 
     def test_a_name_that_is_nearly_right(self, here: Path) -> None:
         (here / "nearly.py").write_text("def prepare(): pass\n")

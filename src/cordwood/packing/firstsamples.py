@@ -23,6 +23,11 @@ _NAME = ".first-samples.log"
 _SIZE = struct.Struct("<Q")
 
 
+def path_of(store: Path) -> Path:
+    """Where the log of a store is, while there is one."""
+    return store / _NAME
+
+
 class Waiting(NamedTuple):
     """An input that has been looked at: its number, and what is to be told of it."""
 
@@ -43,7 +48,7 @@ class FirstSamples:
     """The log of one store, made when it is first written to."""
 
     def __init__(self, store: Path) -> None:
-        self._path = store / _NAME
+        self._path = path_of(store)
         self._log: Log | None = None
         self._size = 0  # of what another process left
 

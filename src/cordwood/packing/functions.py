@@ -7,7 +7,9 @@
 import ast
 import dis
 import inspect
+import io
 import textwrap
+import tokenize
 from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -40,6 +42,25 @@ def _lambda_text(text: str, code: CodeType) -> str | None:
             if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places:
                 found.append(node)
     return ast.get_source_segment(text, found[0]) if len(found) == 1 else None
+
+
+def without_comments(text: str) -> str:
+    """The text of some code without what changes nothing: comments, and lines that are empty but for them.
+
+    The text and not its syntax tree: how a tree is written differs from one Python to the next.
+    """
+    lines = text.split("\n")
+    empty: set[int] = set()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            row, column = token.start
+            if token.type == tokenize.COMMENT:
+                lines[row - 1] = lines[row - 1][:column].rstrip()
+            elif token.type == tokenize.NL and not lines[row - 1].strip():
+                empty.add(row - 1)
+    except (tokenize.TokenError, SyntaxError, IndexError):  # a part of a line, such as a lambda in brackets
+        return text
+    return "\n".join(line for row, line in enumerate(lines) if row not in empty)
 
 
 def closure_values(function: FunctionType) -> Iterator[Any]:

@@ -3,10 +3,11 @@
 >>> identity_of(prepare, version="2")
 {"name": "mypkg.prep:prepare", "hash": "6b1e...", "version": "2"}
 
-The hash covers the source of the function, what it is bound to (defaults, closures, arguments of a partial, the state
-of an object), and the functions, classes and values of the user's own modules that it uses by name, and theirs in turn.
-What comes from installed packages counts by its name alone. Nothing in it depends on addresses, on Python's random
-hashes, or on the process, and what is not code or a value (a lock, an open file) counts by its type.
+The hash covers the source of the function without its comments, what it is bound to (defaults, closures, arguments of
+a partial, the state of an object), and the functions, classes and values of the user's own modules that it uses by
+name, and theirs in turn. What comes from installed packages counts by its name alone. Nothing in it depends on
+addresses, on Python's random hashes, on the process, or on whether a script runs or is imported; and what is not code
+or a value (a lock, an open file) counts by its type.
 """
 
 import functools
@@ -24,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.packing.functions import Used, closure_values, source_of, used_globals
-from cordwood.sources.importing import is_own_file
+from cordwood.packing.functions import Used, closure_values, source_of, used_globals, without_comments
+from cordwood.sources.importing import is_own_file, module_name
 
 _DEEPEST = 60
 _MOST_OF_DATA = 1 << 20  # bytes of an array
@@ -85,11 +86,11 @@ def _name_of(transform: Any) -> str:
         return f"{_name_of(transform.__self__)}.{transform.__name__}"
     if not hasattr(transform, "__qualname__"):
         transform = type(transform)
-    return f"{getattr(transform, '__module__', None) or 'builtins'}:{transform.__qualname__}"
+    return _full_name(transform)
 
 
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}:{type(value).__qualname__}"
+def _full_name(named: Any) -> str:
+    return f"{module_name(named)}:{named.__qualname__}"
 
 
 def _own_packages(transform: Any) -> frozenset[str]:
@@ -145,7 +146,7 @@ class _Walk:
         self._kept.append(value)
         outer, self._hash = self._hash, hashlib.blake2b(digest_size=16)
         if depth >= _DEEPEST:
-            self._put("deep", _type_name(value))
+            self._put("deep", _full_name(type(value)))
         elif not self._feed_code(value, depth) and not self._feed_data(value, depth):
             self._feed_object(value, depth)
         found = self._digests[id(value)] = self._hash.digest()
@@ -186,7 +187,7 @@ class _Walk:
         elif isinstance(value, BuiltinFunctionType):
             owner = value.__self__
             bound = () if owner is None or isinstance(owner, ModuleType) else (owner,)
-            self._put("builtin", f"{value.__module__}:{value.__qualname__}")
+            self._put("builtin", _full_name(value))
             self._feed_all("bound", bound, depth)
         elif isinstance(getattr(value, "__wrapped__", None), FunctionType):  # functools.lru_cache, and others in C
             self._feed_all("wrapper", (type(value), value.__wrapped__), depth)
@@ -195,7 +196,7 @@ class _Walk:
         return True
 
     def _function(self, function: FunctionType, depth: int) -> None:
-        self._put("function", f"{function.__module__}:{function.__qualname__}")
+        self._put("function", _full_name(function))
         if depth and not self._is_own(function.__module__):
             return
         code = function.__code__
@@ -203,7 +204,7 @@ class _Walk:
         if text is None:
             self._code(code, depth)
         else:
-            self._put("source", text)
+            self._put("source", without_comments(text))
         self._feed_all("defaults", (function.__defaults__, function.__kwdefaults__), depth)
         self._feed_all("closure", closure_values(function), depth)
         for used in used_globals(code, function.__globals__):
@@ -221,11 +222,11 @@ class _Walk:
         self._feed_all("constants", code.co_consts, depth)
 
     def _class(self, kind: type, depth: int) -> None:
-        self._put("class", f"{kind.__module__}:{kind.__qualname__}")
+        self._put("class", _full_name(kind))
         for each in kind.__mro__:
             if not self._is_own(each.__module__):
                 continue
-            self._put("base", f"{each.__module__}:{each.__qualname__}")
+            self._put("base", _full_name(each))
             for name, value in list(vars(each).items()):  # a look at one may add others
                 code = isinstance(value, FunctionType | staticmethod | classmethod | property)
                 if code or (not name.startswith("__") and _is_plain(value)):
@@ -273,7 +274,7 @@ class _Walk:
             self._code(value.gi_code, depth)
             self._feed_all("locals", [] if value.gi_frame is None else [dict(value.gi_frame.f_locals)], depth)
         elif isinstance(value, _STATES):
-            self._put("state", _type_name(value))
+            self._put("state", _full_name(type(value)))
         else:
             return False
         return True

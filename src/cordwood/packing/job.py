@@ -129,9 +129,13 @@ def check_same(
     now: JobFile,
     *,
     accept_changed_transform: bool,
+    nothing_packed: bool = False,
     how_inputs_changed: Callable[[], str] = lambda: "files were added, removed or changed",
 ) -> None:
-    """Whether a job goes on with what another one began: UsageError says what differs."""
+    """Whether a job goes on with what another one began: UsageError says what differs.
+
+    Where nothing is packed yet, it may take other inputs and another transform; the options are fixed.
+    """
     told = json.loads(json.dumps(now.to_json()))
     for what, old, new in (
         ("the source", before.source, told["source"]),
@@ -149,6 +153,8 @@ def check_same(
         )
     if before.under_update and not now.under_update:
         raise UsageError(f"an update of {store} was interrupted: go on with update=True (--update)")
+    if nothing_packed:
+        return
     if before.fingerprint != now.fingerprint:
         way = "" if before.complete else "Put them back as they were to go on; or keep the finished shards, and b"
         raise UsageError(

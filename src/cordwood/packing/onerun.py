@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cordwood.codecs.machine import default_threads
 from cordwood.errors import PackError
+from cordwood.packing import firstsamples, journal, updating
 from cordwood.packing import job as jobs
-from cordwood.packing import updating
 from cordwood.packing.beginning import FirstLook
 from cordwood.packing.changes import first_change
 from cordwood.packing.engine import Engine, Sink
@@ -33,6 +33,7 @@ from cordwood.sources import Source
 from cordwood.store import shardindex
 from cordwood.store.folder import OpenFolder, open_folder
 from cordwood.store.options import Options
+from cordwood.store.shardfile import shard_name
 
 log = logging.getLogger("cordwood.pack")
 
@@ -90,6 +91,7 @@ class OneRun:
                 before,
                 now,
                 accept_changed_transform=self._settings.accept_changed_transform,
+                nothing_packed=not before.complete and self._is_bare(),
                 how_inputs_changed=self._change,
             )
             if before.complete and before.totals is not None:
@@ -99,6 +101,11 @@ class OneRun:
             return self._pack(folder, now, report)
         finally:
             folder.lock.release()
+
+    def _is_bare(self) -> bool:
+        """Whether the run before came to nothing: no shard, none that is open, no samples that wait for a schema."""
+        kept = (self._dest / shard_name(0), journal.open_path(self._dest, 0), firstsamples.path_of(self._dest))
+        return not any(path.exists() for path in kept)
 
     def _change(self) -> str:
         return first_change(self._dest, len(shardindex.read(self._dest).records), self._source, self._start)

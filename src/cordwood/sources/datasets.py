@@ -15,7 +15,7 @@ from typing import Any
 
 from cordwood.errors import UsageError
 from cordwood.sources.columns import own, rows_of
-from cordwood.sources.importing import made
+from cordwood.sources.importing import made, module_name
 from cordwood.sources.source import Input, Source
 
 
@@ -84,10 +84,10 @@ class _ByNumber:
         # The object itself is sent if it can be: a factory may draw random numbers, or ask the clock.
         if self._name is None:
             return _ByNumber, (self._dataset, None)
-        import cloudpickle
+        from cordwood.sources.pickling import dumps
 
         try:
-            return _unpickled, (cloudpickle.dumps(self._dataset), self._name)
+            return _unpickled, (dumps(self._dataset), self._name)
         except Exception:  # whatever an object raises that holds an open file, a lock, a database
             return _made_anew, (self._name,)
 
@@ -174,4 +174,4 @@ def type_name(found: Any) -> str:
     if inspect.isgenerator(found):
         return f"generator {found.__qualname__}"
     named = found if inspect.isroutine(found) or isinstance(found, type) else type(found)
-    return f"{getattr(named, '__module__', None) or 'builtins'}.{getattr(named, '__qualname__', type(found).__name__)}"
+    return f"{module_name(named)}.{getattr(named, '__qualname__', type(found).__name__)}"

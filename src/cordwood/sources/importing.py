@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean
+from cordwood.spelling import did_you_mean, nearest
 from cordwood.tensors.brief import brief
 
 _MOST_NAMES = 8
@@ -42,6 +42,21 @@ def named(text: str, what: str) -> Any:
             owner = ".".join((module_name, *name.split(".")[:depth]))
             raise UsageError(f"{what} is {brief(text)}, but {owner} has no {part!r}{_others(found, part)}") from None
     return found
+
+
+def module_name(thing: Any) -> str:
+    """The module of a class or function, by the name that another program imports it by.
+
+    What a script defines is in ``__main__`` while it runs, and in ``train`` for whoever imports train.py.
+    """
+    name: str = getattr(thing, "__module__", None) or "builtins"
+    if name != "__main__":
+        return name
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:  # python -m pkg.train
+        return str(spec.name)
+    return name if file is None else Path(file).stem
 
 
 def is_name(text: str) -> bool:
@@ -94,7 +109,8 @@ def _imported(name: str, what: str, advice: str) -> ModuleType:
             raise _failed(name, what, error) from error
         raise UsageError(
             f"{what} is to come from the module {name!r}, but Python finds no {error.name!r} in {here} or where "
-            f"packages are installed: go to the folder that it is in, install it, or set PYTHONPATH{advice}"
+            f"packages are installed: go to the folder that it is in, install it, or set PYTHONPATH"
+            f"{advice or _other_modules(error.name)}"
         ) from None
     except Exception as error:
         raise _failed(name, what, error) from error
@@ -125,6 +141,18 @@ def _advice(text: str) -> str:
         return ""
     module = path.removesuffix(".py").removeprefix("./").strip("/").replace("/", ".")
     return f"; a file is named as a module: {module}:{name or 'NAME'}"
+
+
+def _other_modules(missing: str) -> str:
+    """A module of almost that name, in the current folder or in the package of it that was asked for."""
+    *packages, last = missing.split(".")
+    try:
+        entries = sorted(Path(*packages).iterdir())
+    except OSError:
+        return ""
+    names = [entry.stem for entry in entries if entry.suffix == ".py" or (entry / "__init__.py").is_file()]
+    found = nearest(last, (name for name in names if name.isidentifier()))
+    return "" if found is None else f"; did you mean {'.'.join((*packages, found))!r}?"
 
 
 def _others(owner: Any, name: str) -> str:
