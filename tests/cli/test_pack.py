@@ -120,6 +120,24 @@ def test_an_input_that_fails_is_named_with_its_traceback(capsys: Output) -> None
     assert err.splitlines()[-1].startswith("cordwood: input 7 ")  # what to read is the last line
     assert "ValueError: seven is broken" in err
     assert "in not_seven\n" in err
+    assert "src/cordwood" not in err
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_bad_data_are_told_in_one_line(
+    debug: bool, folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORDWOOD_LOG", "debug" if debug else "")
+    (folder / "photos").mkdir()
+    (folder / "photos" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 and no more")
+    assert cli.main(["pack", "photos", "y.cordwood", "--workers", "0", "--from", "unlabelled", "--quiet"]) == 3
+    err = capsys.readouterr().err
+    last = err.splitlines()[-1]
+    assert last.startswith("cordwood: input 0 (broken.jpg) failed: FormatError: ")
+    assert last.count("broken.jpg") == 1
+    assert last.endswith("(--on-error skip) goes on without it")
+    assert ("Traceback" in err) == debug
+    assert (err == f"{last}\n") == (not debug)
 
 
 def test_inputs_that_were_skipped_are_a_finding(capsys: Output) -> None:
@@ -133,7 +151,7 @@ def test_inputs_that_were_skipped_are_a_finding(capsys: Output) -> None:
 
 def test_too_many_errors_in_a_row(capsys: Output) -> None:
     assert run("--transform", "cli_prep:not_seven", "--on-error", "skip", "--most-errors", 0) == 3
-    assert "most_errors" in capsys.readouterr().err
+    assert "(--most-errors)" in capsys.readouterr().err
 
 
 def test_a_dry_run_writes_nothing(folder: Path, capsys: Output) -> None:

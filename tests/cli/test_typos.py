@@ -25,6 +25,7 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["INSPECT", "x.pt"], "cordwood: error: there is no verb 'INSPECT'; did you mean 'inspect'?"),
         (["check", "x"], "cordwood: error: there is no verb 'check'; did you mean 'verify'?"),
         (["compare", "a", "b"], "cordwood: error: there is no verb 'compare'; did you mean 'doctor compare'?"),
+        (["hlep"], "cordwood: error: there is no verb 'hlep'; did you mean '--help'?"),
         (["--verson"], "cordwood: error: unknown option --verson; did you mean --version?"),
         (
             ["verify", "x", "--slavage", "y"],

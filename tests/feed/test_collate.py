@@ -2,12 +2,14 @@
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import cordwood as cw
 from cordwood.errors import UsageError
 from cordwood.feed.collate import Collation, Rule
 from cordwood.feed.padding import Padded
@@ -190,3 +192,29 @@ def test_quietly_says_nothing_itself() -> None:
         warnings.simplefilter("error")
         _, remarks = collation.quietly([torch.ones(1), torch.ones(2)])
     assert [about for about, _ in remarks] == ["value"]
+
+
+def test_what_is_to_be_told_later_waits() -> None:
+    collation = Collation(None, NAMES, later=True)
+    collation.field("tokens", RAGGED)  # warnings are errors
+    with pytest.warns(UserWarning, match="field 'tokens' differs in shape") as told:
+        collation.tell_waiting(1)
+    assert [one.filename for one in told] == [__file__]
+    collation.field("tokens", RAGGED)
+    collation.tell_waiting()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"sample_transform": lambda sample: {"x": sample["x"]}}],
+    ids=["fields", "samples"],
+)
+def test_a_loader_warns_at_the_line_that_takes_the_batch(tmp_path: Path, options: dict[str, Any]) -> None:
+    with cw.Writer(tmp_path / "s") as writer:
+        for count in (3, 1, 2):
+            writer.append({"x": torch.ones(count)})
+    loader = cw.Loader(cw.open(tmp_path / "s"), batch_size=3, **options)
+    with pytest.warns(UserWarning, match="field 'x' differs in shape") as told:
+        assert [len(batch["x"]) for batch in loader] == [3]
+    assert [one.filename for one in told] == [__file__]
+    assert [len(batch["x"]) for batch in loader] == [3]  # once; warnings are errors

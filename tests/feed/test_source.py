@@ -40,7 +40,13 @@ def test_datasets_put_together_by_torch(dataset: cw.Dataset) -> None:
     assert numbers(store_of(both)) == [0, 1, 7]
 
 
-@pytest.mark.parametrize("wrong", [TensorDataset(torch.zeros(3)), [1, 2], "train.cordwood", None])
+@pytest.mark.parametrize("wrong", [TensorDataset(torch.zeros(3)), [1, 2], None])
 def test_anything_else_is_refused_with_what_to_do(wrong: object) -> None:
-    with pytest.raises(UsageError, match=r"cw\.open.*cw\.Writer.*cw\.prefetch"):
+    with pytest.raises(UsageError, match=r"cw\.open.*pack it with cw\.pack;.*cw\.prefetch"):
         store_of(wrong)
+
+
+@pytest.mark.parametrize("path", ["train.cordwood", Path("train.cordwood")])
+def test_a_path_is_to_be_opened(path: object) -> None:
+    with pytest.raises(UsageError, match=r"not a path: cw\.Loader\(cw\.open\('train\.cordwood'\), \.\.\.\)$"):
+        store_of(path)

@@ -52,7 +52,9 @@ def fails_at(*numbers: int) -> Callable[[Sample], Sample]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_failure_names_its_input_and_shows_where(dest: Path, workers: int) -> None:
-    with pytest.raises(PackError, match=r"^input 300 failed: LookupError: no 300; .*on_error='skip'") as caught:
+    with pytest.raises(
+        PackError, match=r'^input 300 failed: LookupError: no 300; .*on_error="skip" \(--on-error skip\)'
+    ) as caught:
         pack(Numbers(400), dest, fails_at(300), workers=workers)
     assert isinstance(caught.value.__cause__, LookupError)
     lines = "".join(traceback.format_exception(caught.value)).splitlines()
@@ -68,8 +70,17 @@ def test_the_name_of_an_input_is_told(dest: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         torch.save({"x": torch.arange(3)}, tmp_path / f"{name}.pt")
     (tmp_path / "b.pt").write_bytes(b"nothing of the kind")
-    with pytest.raises(PackError, match=r"input 1 \(b\.pt\) failed: FormatError"):
+    with pytest.raises(PackError, match=r"^input 1 \(b\.pt\) failed: FormatError: begins with") as caught:
         pack(tmp_path, dest, source_kind="tensors")
+    assert str(caught.value).count("b.pt") == 1
+    assert str(caught.value.__cause__).startswith("b.pt: begins with")
+
+
+def test_the_name_of_a_file_that_is_missing_is_told_once(dest: Path, tmp_path: Path) -> None:
+    listed = tmp_path / "list.csv"
+    listed.write_text("path,label\nmissing.png,3\n")
+    with pytest.raises(PackError, match=r"^input 0 \(missing\.png\) failed: StorageError: it cannot be read: No such"):
+        pack(listed, dest)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

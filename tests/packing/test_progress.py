@@ -110,10 +110,10 @@ def test_without_a_number_of_inputs_no_time_is_left() -> None:
 def test_everything_is_told() -> None:
     pace = pace_of(PackProgress(of_inputs=1000), STATE)
     assert "  ".join(parts(STATE, pace)) == (
-        "packing  45%    450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0x  7 dropped"
+        "packing  45%    450/1,000  48.9 samples/s  0:11 left  3 failed  2.0 MB  18.0x smaller  7 dropped"
     )
     unknown = replace(STATE, of_inputs=None, failed=0, dropped=0)
-    assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0x"
+    assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0x smaller"
     assert parts(PackProgress(of_inputs=0), Pace()) == ["packing 100%", "0/0"]
     waiting = replace(PackProgress(of_inputs=9), seconds=3.0)
     assert parts(waiting, pace_of(PackProgress(of_inputs=9), waiting)) == ["packing   0%", "0/9"]
@@ -171,6 +171,21 @@ def test_until_the_first_input_is_done_workers_start() -> None:
 )
 def test_time_as_a_clock_shows_it(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "told"), [(36_000_000, "18.0x smaller"), (1_980_000, "same size"), (1_000_000, "2.0x larger"), (0, "")]
+)
+def test_it_is_told_whether_the_store_is_smaller_or_larger(values: int, told: str) -> None:
+    shown = parts(PackProgress(inputs=1, raw_bytes=values, stored_bytes=2_000_000), Pace())
+    assert shown == ["packing", "1", "2.0 MB", *([told] if told else [])]
+
+
+def test_the_bar_leaves_room_for_all_that_is_usually_told() -> None:
+    state = replace(STATE, dropped=0, failed=0)
+    text = line(state, pace_of(PackProgress(of_inputs=1000), state), 100)
+    assert text.endswith("  18.0x smaller")
+    assert "[#" in text
 
 
 def test_ratio_and_fraction() -> None:

@@ -46,8 +46,8 @@ def test_the_table() -> None:
         "bytes in                     104.2 MB",
         "bytes of the values            6.0 GB",
         "torch.save would have taken    6.0 GB  counted by the first 16 samples, saved one by one",
-        "bytes out                    412.0 MB  7 shards",
-        "ratio                           14.6x",
+        "bytes out                    412.0 MB  7 shards, 14.6x smaller than the values",
+        "                                       4.0x the bytes of the source files",
         "time                             3:12  50.0 samples/s",
         "note: 12 files are no images",
         "next: ds = cw.open('train.cordwood')",
@@ -68,11 +68,32 @@ def test_what_is_not_known_is_left_out() -> None:
         "samples                  1",
         "inputs                   1",
         "bytes of the values   80 B",
-        "bytes out            100 B  1 shard",
-        "ratio                 0.8x",
+        "bytes out            100 B  1 shard, 1.2x the bytes of the values",
         "time                  0:00",
         "next: ds = cw.open('a b.cordwood')",
     ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "values", "source"),
+    [
+        (500, "2.0x smaller than the values", "4.0x smaller than the source files"),
+        (990, "about as large as the values", "2.0x smaller than the source files"),
+        (4000, "4.0x the bytes of the values", "2.0x the bytes of the source files"),
+    ],
+)
+def test_it_is_told_what_the_store_is_compared_with(stored: int, values: str, source: str) -> None:
+    lines = str(replace(PLAIN, bytes_in=2000, raw_bytes=1000, stored_bytes=stored)).splitlines()
+    (place,) = (place for place, line in enumerate(lines) if line.startswith("bytes out"))
+    assert lines[place].endswith(f"  1 shard, {values}")
+    assert lines[place + 1].strip() == source
+    assert lines[place].index("1 shard") == lines[place + 1].index(source)
+
+
+def test_nothing_is_compared_with_nothing() -> None:
+    for nothing in (replace(PACKED, stored_bytes=0), replace(PLAIN, raw_bytes=0)):
+        assert "smaller" not in str(nothing)
+        assert "the bytes of" not in str(nothing)
 
 
 def test_rates_are_those_of_this_run() -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from cordwood.errors import StorageError, UsageError
 from cordwood.sources import DatasetSource, IterableSource, find
+from cordwood.sources.contents import survey
 from tests.sources import photos
 
 
@@ -171,7 +172,7 @@ class TestPaths:
     @pytest.mark.parametrize(
         ("files", "message"),
         [
-            ([], "(no files) is of no kind"),
+            ([], "has no files in it; hidden ones"),
             (["a.txt", "b.txt", "C.TXT", "README"], "(3 *.txt, 1 without an ending) is of no kind"),
             (["store.json"], "is a packed store already"),
         ],
@@ -182,6 +183,16 @@ class TestPaths:
         with pytest.raises(UsageError) as caught:
             find(tmp_path)
         assert message in str(caught.value)
+
+    def test_a_folder_that_cannot_be_listed_is_not_called_empty(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(folder: str) -> NoReturn:
+            raise PermissionError(13, "Permission denied", folder)
+
+        assert survey(tmp_path).empty
+        monkeypatch.setattr("cordwood.sources.contents.os.scandir", refuse)
+        assert not survey(tmp_path).empty
 
     def test_an_unknown_kind_names_those_there_are(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="no kind of source 'tfrecord'; known are images, unlabelled, manifest"):

@@ -51,11 +51,30 @@ def test_waste_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert (row.stored, row.reachable, row.wasted) == (200_000_000, 1_400_000, 198_600_000)
     assert (inspection.stored, inspection.reachable, inspection.wasted) == (200_000_000, 1_400_000, 198_600_000)
     assert inspection.advice == [
-        f"198.6 MB of 200.0 MB is unreachable: cordwood trim {tmp_path / 'x.pt'} -o small.pt",
+        f"198.6 MB of 200.0 MB is unreachable: cordwood trim {tmp_path / 'x.pt'} -o {tmp_path / 'x-small.pt'}",
     ]
     assert (inspection.kind, inspection.format) == ("tensor", "pt")
     assert inspection.file_size == size
     assert inspection.path == str(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "advised"),
+    [
+        ("a.b.ckpt", "a.b.ckpt", "a.b-small.ckpt"),
+        ("bare", "bare", "bare-small.pt"),
+        ("my file.pt", "'my file.pt'", "'my file-small.pt'"),
+        ("deep/x.pt", "deep/x.pt", "deep/x-small.pt"),
+    ],
+)
+def test_what_is_advised_to_be_written_is_named_after_the_file(
+    name: str, given: str, advised: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    torch.save(torch.zeros(1000)[:10], name)
+    (advice,) = cw.inspect(name).advice
+    assert advice.endswith(f": cordwood trim {given} -o {advised}")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +378,7 @@ def test_an_archive_of_something_else_is_refused() -> None:
 def test_the_old_format_is_told_with_what_to_do(tmp_path: Path) -> None:
     legacy({"w": torch.ones(3)}, tmp_path / "x.pt")
     (advice,) = cw.inspect(tmp_path / "x.pt").advice
-    assert advice.endswith(f"cordwood trim {tmp_path / 'x.pt'} -o new.pt")
+    assert advice.endswith(f"cordwood trim {tmp_path / 'x.pt'} -o {tmp_path / 'x-new.pt'}")
 
 
 def test_progress_is_told_in_bytes(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """Keywords that a function does not have: what may have been meant is said, and everything else is as without."""
 
 import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +67,42 @@ def test_the_loader_knows_the_words_of_torch(tmp_path: Path, keywords: dict[str,
 def test_packing_tells_too(tmp_path: Path) -> None:
     with pytest.raises(cw.UsageError, match=r"cw\.pack has no argument 'transfrom'; did you mean 'transform'"):
         cw.pack([], tmp_path / "x", transfrom=len)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "said"),
+    [
+        (partial(cw.save, 1, "x.cord"), "golas", "cw.save has no argument 'golas'; did you mean 'goal'?"),
+        (partial(cw.load, "x.cord"), "maplocation", "cw.load has no argument 'maplocation'; did you mean 'map_"),
+        (partial(cw.trim, "x.pt"), "inplace", "cw.trim has no argument 'inplace'; did you mean 'in_place'?"),
+        (partial(cw.Writer, "x"), "shardbytes", "cw.Writer has no argument 'shardbytes'; did you mean 'shard_bytes'?"),
+        (partial(cw.open, "x"), "thread", "cw.open has no argument 'thread'; did you mean 'threads'?"),
+        (cw.Field, "storeas", "cw.Field has no argument 'storeas'; did you mean 'store_as'?"),
+    ],
+)
+def test_others_tell_too(
+    call: Callable[..., object], keyword: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(cw.UsageError) as caught:
+        call(**{keyword: 1})
+    assert said in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_checked_is_what_it_was() -> None:
+    for function in (cw.save, cw.load, cw.trim):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert (function.__doc__ or "").count("::") == 1
+    assert list(inspect.signature(cw.Field).parameters) == ["goal", "store_as", "varies", "classes", "keep_encoded"]
+    field = cw.Field("fast", classes=["a"])
+    assert pickle.loads(pickle.dumps(field)) == field
+    assert replace(field, goal="raw") == cw.Field("raw", classes=["a"])
+    assert list(inspect.signature(cw.Writer).parameters) == [
+        "path",
+        "goal",
+        "mode",
+        "fields",
+        "shard_bytes",
+        "threads",
+    ]

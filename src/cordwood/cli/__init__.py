@@ -14,6 +14,7 @@ from cordwood import __version__
 from cordwood.cli import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.cli.logs import VARIABLE, shown_log
 from cordwood.cli.parsing import Parser
+from cordwood.cli.tracebacks import notes_of_cause
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
 WRONG_USE = 2
@@ -110,5 +111,5 @@ def _sentence(error: CordwoodError) -> str:
 
 def _tell(what: str, error: BaseException) -> None:
     """What went wrong, below what is noted of its cause, and what the library has noted beside it."""
-    lines = [*getattr(error.__cause__, "__notes__", ()), f"cordwood: {what}", *getattr(error, "__notes__", ())]
+    lines = [*notes_of_cause(error.__cause__), f"cordwood: {what}", *getattr(error, "__notes__", ())]
     print("\n".join(lines), file=sys.stderr)

@@ -33,6 +33,7 @@ is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2
 _COMPARE = "compare"
 _CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 _BAD_DATA = 3
+_INTERRUPTED = 130  # by Ctrl-C, as shells have it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,10 +94,14 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     )
     was_there = _changed_at(profile)
     code, report = run_script(words[0], words[1:], options, module=arguments.module)
-    if not rank:
-        _tell_of_misplaced(words, [name for name, file in files.items() if file is None], stderr)
+    if not arguments.quiet and not rank:
+        _tell_of_misplaced(words, [name for name, file in files.items() if file is None], arguments.module, stderr)
     if report is None:
         return code
+    if code:
+        seen = (report.document["steps"] or {}).get("count", 0)
+        how = "was interrupted" if code == _INTERRUPTED else f"ended with exit code {code}"
+        report.tell_end(f"the script {how}", all_seen=arguments.steps is None or seen < arguments.steps)
     if not arguments.quiet and not rank:
         print_report(report, stderr)
     written = dict(files)
@@ -122,13 +127,13 @@ def _check_script(script: str, module: bool) -> None:
     raise UsageError(f"{script} is no file: a Python script is expected, or -m and the name of a module{meant}")
 
 
-def _tell_of_misplaced(words: list[str], names: list[str], stderr: TextIO) -> None:
+def _tell_of_misplaced(words: list[str], names: list[str], module: bool, stderr: TextIO) -> None:
     """Files that were asked for behind the script's name: the script got these words, and most scripts ignore them."""
     for name in names:
         if any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words[1:]):
             print(
                 f"cordwood: --{name} stands behind {words[0]}, so it went to the script; the doctor's own options come "
-                f"before: cordwood doctor --{name} FILE {words[0]}",
+                f"before: cordwood doctor --{name} FILE {'-m ' if module else ''}{words[0]}",
                 file=stderr,
             )
 

@@ -39,8 +39,17 @@ def shown_log() -> Iterator[None]:
         logger.setLevel(before)
 
 
+def debugging() -> bool:
+    """Whether everything is to be told."""
+    return _word() == "debug"
+
+
+def _word() -> str:
+    return os.environ.get(VARIABLE, "").strip().lower() or "warning"
+
+
 def _level() -> int:
-    word = os.environ.get(VARIABLE, "").strip().lower() or "warning"
+    word = _word()
     if word not in _LEVELS:
         raise UsageError(f"{VARIABLE} is {word!r}, but can be {', '.join(_LEVELS)}{did_you_mean(word, _LEVELS)}")
     return _LEVELS[word]

@@ -86,6 +86,8 @@ class Parser(argparse.ArgumentParser):
         names = list(action.choices)
         if isinstance(action, argparse._SubParsersAction):
             other = _OTHER_WORDS.get(value)
+            if other is None and not nearest(value, names):
+                other = _OTHER_WORDS.get(nearest(value, _OTHER_WORDS) or "")
             meant = f"; did you mean {other!r}?" if other is not None else did_you_mean(value, names)
             self.error(f"there is no verb {value!r}{meant or ': there are ' + ', '.join(names)}")
         listed = ", ".join(map(repr, names))

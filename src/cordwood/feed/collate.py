@@ -9,6 +9,7 @@ a list is told once, since code that expects tensors meets it in the middle of a
 """
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -42,7 +43,8 @@ class Collation:
     `options` is the ``collate=`` that a caller gave: None, a function that makes a batch of a list of samples, or a
     dict that has for names of fields ``"pad"``, ``("pad", value)`` or ``"list"``. `names` are the fields that there
     are, None if that is not known; with `transformed` there may be others, because a ``sample_transform`` makes them.
-    `selected` are the names of a dataset's selection, whose samples are tuples without names.
+    `selected` are the names of a dataset's selection, whose samples are tuples without names. With `later`, warnings
+    wait for `tell_waiting`: a thread that makes batches has no line of the user's to point to.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class Collation:
         names: Iterable[str] | None = None,
         selected: Sequence[str] | None = None,
         transformed: bool = False,
+        later: bool = False,
     ) -> None:
         self.function: Callable[[list[Any]], Any] | None = None
         self.rules: dict[str, Rule] = {}
         self.selected = None if selected is None else tuple(selected)
         self._told: set[str] = set()
+        self._waiting: deque[str] | None = deque() if later else None  # threads may fill and empty it
         if isinstance(options, Mapping):
             self.rules = {name: _rule(name, asked) for name, asked in options.items()}
         elif callable(options):
@@ -94,7 +98,15 @@ class Collation:
         for about, text in remarks:
             if about not in self._told:
                 self._told.add(about)
-                warnings.warn(text, stacklevel=2)
+                if self._waiting is None:
+                    warnings.warn(text, stacklevel=2)
+                else:
+                    self._waiting.append(text)
+
+    def tell_waiting(self, stacklevel: int = 2) -> None:
+        """Warn of what waits for it; `stacklevel` is counted from the caller, as in `warnings.warn`."""
+        while self._waiting:
+            warnings.warn(self._waiting.popleft(), stacklevel=stacklevel + 1)
 
     # ---- a batch of whole samples -----------------------------------------------------------------------------------
 

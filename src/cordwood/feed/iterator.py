@@ -49,10 +49,13 @@ class LoaderIterator(Iterator[Any]):
     afterwards.
     """
 
-    def __init__(self, begin: Callable[[], Begun], transform: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, begin: Callable[[], Begun], transform: Callable[[Any], Any] | None, warn: Callable[[int], None]
+    ) -> None:
         self._begin: Callable[[], Begun] | None = begin
         self._begun: Begun | None = None
         self._transform = transform
+        self._warn = warn  # of what the thread has to tell, with a stacklevel
         self._starting = threading.Lock()
         self._broken = False  # it ended before the epoch did
         self._began = self._looked = 0.0
@@ -67,6 +70,7 @@ class LoaderIterator(Iterator[Any]):
         background, _, mover, progress = begun
         try:
             made = background.get()
+            self._warn(2)
         except BaseException as error:
             if isinstance(error, StopIteration) and not self._broken:
                 progress.consumed = progress.length

@@ -152,7 +152,8 @@ class Loader:
         check_first(self._store, self._treatments)
         self._seeded = any(one.draw is not None for one in self._treatments.values()) or sample_transform is not None
         names = [leaf.name for leaf in leaves]
-        self._collation = Collation(collate, names, self._store._names, transformed=sample_transform is not None)
+        transformed = sample_transform is not None
+        self._collation = Collation(collate, names, self._store._names, transformed, later=True)
         self._check_together()
         if transform is not None:
             warn_if_random(transform, stacklevel=3)  # behind the check of keywords
@@ -176,7 +177,7 @@ class Loader:
         return self._steps().left(0)
 
     def __iter__(self) -> Iterator[Any]:
-        return LoaderIterator(self._begin, self._transform)
+        return LoaderIterator(self._begin, self._transform, self._collation.tell_waiting)
 
     def _begin(self) -> Begun:
         """The iteration that comes next, when its first batch is asked for."""

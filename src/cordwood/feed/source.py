@@ -3,6 +3,7 @@
 store_of(ds), store_of(Subset(ds, [3, 1])), store_of(random_split(ds, [0.9, 0.1])[0])
 """
 
+import os
 from typing import Any
 
 from torch.utils.data import ConcatDataset, Subset
@@ -20,7 +21,10 @@ def store_of(dataset: Any) -> Dataset:
         return store_of(dataset.dataset).subset(dataset.indices)
     if isinstance(dataset, ConcatDataset):
         return concat([store_of(part) for part in dataset.datasets])
+    wanted = "Loader takes a dataset that cw.open gave, or a Subset, random_split or ConcatDataset of such"
+    if isinstance(dataset, str | os.PathLike):
+        raise UsageError(f"{wanted}, not a path: cw.Loader(cw.open({os.fspath(dataset)!r}), ...)")
     raise UsageError(
-        f"Loader takes a dataset that cw.open gave, or a Subset, random_split or ConcatDataset of such, not "
-        f"{brief(dataset)}: pack it with cw.Writer; any other loader runs ahead with cw.prefetch(DataLoader(...))"
+        f"{wanted}, not {brief(dataset)}: pack it with cw.pack; any other loader runs ahead with "
+        "cw.prefetch(DataLoader(...))"
     )

@@ -198,7 +198,7 @@ class Engine:
 
     def _give_up(self, died: Died, inputs: Sequence[Input]) -> None:
         error = f"the worker process that did it {died.how}, for the second time{died.advice}"
-        failure = Failure(error, f"{error}; workers=0 shows where")
+        failure = Failure(error, f"{error}; workers=0 (--workers 0) shows where")
         self._finish(
             died.at,
             inputs,

@@ -7,6 +7,7 @@ failures(17, input, failure)            # PackError if that was one too many
 import json
 import os
 import pickle
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -63,17 +64,17 @@ class Failures:
     def __call__(self, number: int, one: Input, failure: Failure) -> None:
         """An input failed."""
         name = f"input {number}" + (f" ({one.name})" if one.name is not None else "")
+        why = _without_name(failure.error, one.name)
         if self._on_error != "skip":
             raise _raised(
-                f"{name} failed: {failure.error}; {self.kept}; on_error='skip' goes on without it",
-                failure,
+                f'{name} failed: {why}; {self.kept}; on_error="skip" (--on-error skip) goes on without it', failure
             )
         self._in_row = self._in_row + 1 if number == self._last + 1 else 1
         self._last = number
         if self._in_row > self._most:
             raise _raised(
-                f"{name} failed, as {self._most} inputs before it did: {failure.error}; that many in a row are no "
-                f"accident, see {self.log}; most_errors allows more",
+                f"{name} failed, as {self._most} inputs before it did: {why}; that many in a row are no "
+                f"accident, see {self.log}; most_errors (--most-errors) allows more",
                 failure,
             )
         told = {"input": number, "name": one.name, "error": failure.error, "traceback": failure.traceback}
@@ -84,6 +85,13 @@ class Failures:
             raise StorageError(
                 error.errno, f"{error.strerror or error}: the list of inputs that failed", os.fspath(self.log)
             ) from error
+
+
+def _without_name(error: str, name: str | None) -> str:
+    """What is told of an error, which readers of files begin with the name that the message has already."""
+    if name is None:
+        return error
+    return re.sub(rf"^(\w+: )(?:\[Errno \d+\] )?{re.escape(name)}: ", r"\1", error, count=1)
 
 
 def _raised(message: str, failure: Failure) -> PackError:

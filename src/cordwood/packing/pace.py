@@ -4,7 +4,7 @@ pace = Pace()
 pace.add(state)
 print(line(state, pace, width=100))
 
-packing  45%  [#########...........]    451/1,000  212 samples/s  2:31 left  3 failed  12.3 MB  18.2:1
+packing  45%  [#########...........]    451/1,000  212 samples/s  2:31 left  3 failed  12.3 MB  18.2x smaller
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ _WINDOW = 60.0  # seconds that the rate is an average over
 _SHORTEST = 1.0  # seconds after which there is one
 _NARROWEST_BAR, _WIDEST_BAR = 8, 40
 _SOON = "12:34 left"  # as wide as what the bar must leave room for
-_USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3x"  # and as what it leaves room for if it can
+_USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3x smaller"  # and as what it leaves room for if it can
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def parts(state: PackProgress, pace: Pace) -> list[str]:
         "" if left is None else f"{clock_text(left)} left",
         f"{state.failed:,} failed" if state.failed else "",
         human(state.stored_bytes) if state.stored_bytes else "",
-        "" if state.ratio is None else f"{state.ratio:.1f}x",
+        _change(state.ratio) if state.ratio else "",
         f"{state.dropped:,} dropped" if state.dropped else "",
     ]
     return [part for part in told if part]
@@ -148,6 +148,18 @@ def _starting(state: PackProgress) -> str:
     if not state.workers or state.inputs > state.resumed:
         return ""
     return f"starting {state.workers} worker{'s' * (state.workers > 1)}"
+
+
+def _change(ratio: float) -> str:
+    """How the store compares with the values."""
+    times = times_text(ratio)
+    return "same size" if times is None else f"{times} {'smaller' if ratio > 1 else 'larger'}"
+
+
+def times_text(ratio: float) -> str | None:
+    """How many times as large the larger of two sizes is: ``"3.5x"``, or None if they are about the same."""
+    times = f"{max(ratio, 1 / ratio):,.1f}x"
+    return None if times == "1.0x" else times
 
 
 def clock_text(seconds: float) -> str:

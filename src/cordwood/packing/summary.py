@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cordwood.packing.pace import clock_text, figure
+from cordwood.packing.pace import clock_text, figure, times_text
 from cordwood.store import lock
 from cordwood.store.opening import open as open_store
 from cordwood.store.prepared import Preparer
@@ -80,7 +80,7 @@ class Packed:
         return together([plain(str(self)), drawn])
 
     def __str__(self) -> str:
-        rows = [row for row in self._rows() if row[1]]
+        rows = [row for row in self._rows() if row[1] or not row[0]]
         widths = fit([("", "", ""), *rows], 100, ())
         part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
         lines = [f"{printable(self.path)}{part}", *(table_line(row, widths, right={1}) for row in rows)]
@@ -88,7 +88,7 @@ class Packed:
         return "\n".join([*lines, f"next: ds = cw.open({self.path!r})"])
 
     def _rows(self) -> list[tuple[str, str, str]]:
-        rate, ratio = self.samples_per_second, self.ratio
+        rate = self.samples_per_second
         earlier = f"{self.resumed_samples:,} by earlier runs" if self.resumed_inputs else ""
         saved = f"counted by the first {counted(min(self.samples, SAVED_SAMPLES), 'sample')}, saved one by one"
         failures = f"told in {printable(self.errors)}" if self.errors else ""
@@ -104,10 +104,29 @@ class Packed:
                 "" if self.torch_save_bytes is None else human(self.torch_save_bytes),
                 saved,
             ),
-            ("bytes out", human(self.stored_bytes), counted(self.shards, "shard")),
-            ("ratio", "" if ratio is None else f"{ratio:.1f}x", ""),
+            ("bytes out", human(self.stored_bytes), f"{counted(self.shards, 'shard')}{self._beside_values()}"),
+            *self._beside_source(),
             ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s"),
         ]
+
+    def _beside_values(self) -> str:
+        beside = _compared(self.stored_bytes, self.raw_bytes, "the values")
+        return f", {beside}" if beside else ""
+
+    def _beside_source(self) -> list[tuple[str, str, str]]:
+        """A row of its own: a store of photographs is smaller than their values, and larger than their files."""
+        beside = _compared(self.stored_bytes, self.bytes_in, "the source files")
+        return [("", "", beside)] if beside else []
+
+
+def _compared(stored: int, nbytes: int, whose: str) -> str:
+    """What the stored bytes are beside others; nothing if one of them is not known."""
+    if not stored or not nbytes:
+        return ""
+    times = times_text(nbytes / stored)
+    if times is None:
+        return f"about as large as {whose}"
+    return f"{times} smaller than {whose}" if stored < nbytes else f"{times} the bytes of {whose}"
 
 
 def torch_save_bytes(store: Path, samples: int, raw_bytes: int) -> int | None:

@@ -82,6 +82,11 @@ class Survey:
     endings: Counter[str] = field(default_factory=Counter)  # of files that are neither images nor tensors
     stopped: bool = False  # there was more than was looked at
 
+    @property
+    def empty(self) -> bool:
+        """Whether everything was looked at, and no file found."""
+        return not (self.kinds or self.endings or self.stopped)
+
     def __str__(self) -> str:
         told = [f"{count} of {kind}" for kind, count in sorted(self.kinds.items())]
         told += [f"{count} {ending}" for ending, count in self.endings.most_common(5)]
@@ -115,8 +120,8 @@ def survey(folder: Path) -> Survey:
                         here += 1
                         files += 1
                         _count(found, Path(entry.path))
-        except OSError:
-            continue  # a folder that cannot be listed is told of when it is to be
+        except OSError:  # a folder that cannot be listed is told of when it is to be
+            found.stopped = True
     return found
 
 

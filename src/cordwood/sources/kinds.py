@@ -75,6 +75,10 @@ class Kinds:
             raise UsageError(
                 f"{where} is a packed store already: cw.pack(cw.open({str(path)!r:.200}), ...) packs it anew"
             )
+        if path.is_dir() and survey(path).empty:
+            raise UsageError(
+                f"{where} has no files in it; hidden ones and those behind links to folders do not count{broken}"
+            )
         raise UsageError(
             f"{where} ({_content(path)}) is of no kind that is known by its content; source_kind= or --from says what "
             f"it is: {', '.join(self.names)}{broken}"

@@ -14,6 +14,7 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 
 from cordwood.errors import UsageError
+from cordwood.spelling import did_you_mean
 from cordwood.store.assemble import Assembler
 from cordwood.store.carriers import known
 from cordwood.store.choice import Choice, choose, numbers_of, positions
@@ -77,7 +78,17 @@ class Dataset(TorchDataset[Any]):
         except TypeError:
             raise UsageError(
                 f"a sample is asked for by its number, some by a slice, list or tensor, not by {type(index).__name__}"
+                f"{self._field_meant(index)}"
             ) from None
+
+    def _field_meant(self, name: Any) -> str:
+        """What somebody may have wanted who gave the name of a field in place of a number."""
+        if not isinstance(name, str):
+            return ""
+        if name not in self.names:
+            return did_you_mean(name, self.names)
+        top = self._names is None and self.schema.root.kind == "dict" and "." not in name
+        return f": ds.select({name!r}) reads that field alone" + (f", ds[0][{name!r}] is one sample's" if top else "")
 
     def __getitems__(self, indices: Any) -> list[Any]:
         """Some samples, not collated: what a ``DataLoader`` asks for."""

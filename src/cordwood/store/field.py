@@ -8,6 +8,7 @@ from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.plan import GOALS
 from cordwood.errors import UsageError
 from cordwood.spelling import did_you_mean
+from cordwood.tensors.keywords import checks_keywords
 
 STORE_AS: Final = ("float16", "bfloat16", "float32")
 
@@ -85,6 +86,10 @@ class Field:
                 f"keep_encoded=True stores an image's own bytes: {wrong}={getattr(self, wrong)!r} cannot be asked of "
                 "the same field; leave one of the two out"
             )
+
+
+# The dataclass makes its __init__ itself, so it can only be decorated afterwards.
+Field.__init__ = checks_keywords("cw.Field")(Field.__init__)  # type: ignore[method-assign]
 
 
 def can_store(dtype: str, store_as: str) -> bool:

@@ -27,6 +27,7 @@ from cordwood.store.options import Options, check_same, checked_options, checked
 from cordwood.store.pipeline import Pipeline
 from cordwood.store.prepared import Prepared, Preparer
 from cordwood.store.settling import load_plans, settle
+from cordwood.tensors.keywords import checks_keywords
 
 _COLLATED = (dict, tuple, torch.Tensor, np.ndarray)
 
@@ -57,6 +58,7 @@ class Writer:
 
     _outlives_errors = True  # what is written can be gone on with
 
+    @checks_keywords("cw.Writer")
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -198,9 +198,8 @@ def _advise(inspection: Inspection, file: TensorFile, source: Source) -> None:
     suffix = PurePath(source.name).suffix if file.source is source else ".pt"
     wasted, stored = inspection.wasted, inspection.stored
     if wasted and (wasted * _SHARE >= stored or wasted >= _MUCH):
-        advice.append(
-            f"{human(wasted)} of {human(stored)} is unreachable: cordwood trim {path} -o small{suffix or '.pt'}"
-        )
+        small = _beside(source, "small", suffix or ".pt")
+        advice.append(f"{human(wasted)} of {human(stored)} is unreachable: cordwood trim {path} -o {small}")
     if inspection.bound_to:
         classes = ", ".join(inspection.bound_to[:_MOST_CLASSES])
         more = len(inspection.bound_to) - _MOST_CLASSES
@@ -214,9 +213,18 @@ def _advise(inspection: Inspection, file: TensorFile, source: Source) -> None:
     if inspection.format.startswith("pt compressed"):
         advice.append("compressed records cannot be mapped (mmap=True)")
     if isinstance(file, LegacyFile) and not inspection.damaged:
-        advice.append(f"in the format from before torch 1.6, which cannot be mapped: cordwood trim {path} -o new.pt")
+        new = _beside(source, "new", ".pt")
+        advice.append(f"in the format from before torch 1.6, which cannot be mapped: cordwood trim {path} -o {new}")
     if inspection.damaged:
         advice.append("damaged: tensors that are whole can still be read one by one, with cw.peek(path)[name]")
+
+
+def _beside(source: Source, word: str, suffix: str) -> str:
+    """Where a command may write, named after the file: the same advice for several files is to keep all results."""
+    if source.path is None:
+        return f"{word}{suffix}"
+    path = PurePath(source.path)
+    return shlex.quote(str(path.with_name(f"{path.stem}-{word}{suffix}")))
 
 
 def _unopened(source: Source, error: FormatError, check: bool, progress: Progress | None) -> Inspection:

@@ -15,6 +15,7 @@ from cordwood.tensors.allowed import Allowed, StorageKind
 from cordwood.tensors.cutshort import open_what_is_left
 from cordwood.tensors.dtypes import storage_dtypes
 from cordwood.tensors.files import PickledFile, open_file
+from cordwood.tensors.keywords import checks_keywords
 from cordwood.tensors.legacyread import LegacyFile
 from cordwood.tensors.machine import Machine
 from cordwood.tensors.moved import moved
@@ -26,6 +27,7 @@ from cordwood.tensors.storages import Storages, default_mmap, is_meta, located, 
 _LIMIT_REASON = 26
 
 
+@checks_keywords("cw.load")
 def load(
     path_or_file: Any,
     *,

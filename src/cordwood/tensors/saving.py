@@ -14,6 +14,7 @@ from cordwood.spelling import did_you_mean
 from cordwood.tensors.background import Saving, run_in_turn, wait_for_turn
 from cordwood.tensors.collect import collect
 from cordwood.tensors.cordwrite import write_cord
+from cordwood.tensors.keywords import checks_keywords
 from cordwood.tensors.parcel import Content
 from cordwood.tensors.ptwrite import write_legacy, write_pt
 from cordwood.tensors.replace import replacing
@@ -23,6 +24,7 @@ _ZIPPED = (".pt.zip", ".pth.zip")
 _PIECE = 1 << 20
 
 
+@checks_keywords("cw.save")
 def save(
     obj: Any,
     path_or_file: Any,

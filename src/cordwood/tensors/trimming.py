@@ -13,6 +13,7 @@ from cordwood.tensors.allotment import Allotment
 from cordwood.tensors.collect import TRIPWIRE
 from cordwood.tensors.cordread import CordFile
 from cordwood.tensors.files import open_file
+from cordwood.tensors.keywords import checks_keywords
 from cordwood.tensors.legacyread import LegacyFile
 from cordwood.tensors.notebook import bars, plain, together
 from cordwood.tensors.parcel import PackedStorage, Parcel
@@ -61,6 +62,7 @@ class Trimmed:
         return together([plain(str(self)), bars(sizes)])
 
 
+@checks_keywords("cw.trim")
 def trim(
     src: Any, dst: Any = None, *, in_place: bool = False, compress: bool | None = None, dry_run: bool = False
 ) -> Trimmed:
