@@ -27,16 +27,16 @@ def environment(root: Path) -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
-    facts.update((name, version(name)) for name in PACKAGES)
+    facts.update((name, found) for name in PACKAGES if (found := version(name)) is not None)
     return facts
 
 
-def version(package: str) -> str:
-    """The installed version of a package."""
+def version(package: str) -> str | None:
+    """The installed version of a package; None if it is not there, which rows that need it say themselves."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        return None
 
 
 def commit(root: Path) -> str:

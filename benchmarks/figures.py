@@ -134,7 +134,7 @@ def written(value: float, kind: str) -> str:
         case "seconds":
             return f"{value:.2f} s"
         case "share":
-            return f"{value:.1%}"
+            return f"{value:.2%}" if value < 0.01 else f"{value:.1%}"
         case _:
             return f"{value:,.0f}"
 

@@ -86,7 +86,7 @@ _KEPT: dict[Language, str] = {
 }
 _FED: dict[Language, str] = {
     "en": "photographs fed to training, shuffled, float32: samples/s",
-    "zh": "给训练供照片，打乱顺序，float32：样本/秒",
+    "zh": "向训练供给照片（打乱顺序，float32）：样本/秒",
 }
 _BYTES: dict[Language, str] = {"en": "the same: bytes a photograph", "zh": "同上：每张照片的大小"}
 _TOKENS = "512-token rows, shuffled"
@@ -133,12 +133,12 @@ FIGURES: tuple[Figure | Count, ...] = (
         goal="feed-balanced-zipped",
     ),
     Figure(
-        "feed", _FLOATS, _BALANCED, "LitData*", "samples a second", _FED, both("LitData"), "rate",
+        "feed", _FLOATS, _BALANCED, "LitData*", "samples a second", _FED, {"en": "LitData, uncompressed float32", "zh": "LitData（不压缩的 float32）"}, "rate",
         goal="feed-balanced-litdata",
     ),
     Figure(
         "feed", _FLOATS, _BALANCED, "TensorDict memmap", "samples a second", _FED,
-        {"en": "TensorDict memory map", "zh": "TensorDict 内存映射"}, "rate", goal="feed-balanced-tensordict",
+        {"en": "TensorDict memory map, uncompressed float32", "zh": "TensorDict 内存映射（不压缩的 float32）"}, "rate", goal="feed-balanced-tensordict",
     ),
     Figure(
         "feed", _FLOATS, _BALANCED, "LMDB*", "samples a second", _FED,
@@ -154,8 +154,8 @@ FIGURES: tuple[Figure | Count, ...] = (
         "rate", goal="feed-cold-speed-ffcv",
     ),
     Figure(
-        "feed", "Training a small convnet", "ours, balanced, float32 stored, threads=1",
-        "JPEG files, Pillow, DataLoader with 2 workers", "of the time, steps wait",
+        "feed", "Training a small convnet", "ours, balanced, float32 stored",
+        "JPEG files, Pillow, DataLoader*", "of the time, steps wait",
         {"en": "training a small convnet: time spent waiting for data", "zh": "训练小卷积网络：等待数据的时间占比"},
         {"en": "JPEG files, DataLoader", "zh": "JPEG 文件，DataLoader"}, "share",
     ),

@@ -15,6 +15,10 @@ from benchmarks.harness import Spread
 from benchmarks.methods import METHODS, TITLES
 from benchmarks.outcome import Cell, Kind, Table
 
+QUICK = (
+    "A quick run: smaller data, few samples and few rounds. Good for a look, not for a claim: verdicts of a whole run "
+    "may be others."
+)
 INTRODUCTION = (
     "*Written by the benchmarks from their result files; not edited by hand.*",
     "",
@@ -46,7 +50,7 @@ def chapter(result: dict[str, Any], method: str) -> list[str]:
     """What one suite found, as lines."""
     lines = ["Made by:", "", "```sh", result["command"], "```", ""]
     if result["quick"]:
-        lines += ["**A quick run: few samples and few rounds. Good for a look, not for a claim.**", ""]
+        lines += [f"**{QUICK}**", ""]
     if result["goals"]:
         lines += ["### Goals", "", *markdown_rows(*goal_rows(result)), ""]
     reasons = reason_lines(result)
@@ -77,6 +81,8 @@ def to_terminal(result: dict[str, Any]) -> str:
     if result["goals"]:
         lines += ["", "Goals", *plain_rows(*goal_rows(result))]
     lines += [f"  - {line}" for line in reason_lines(result)]
+    if result["quick"]:
+        lines += ["", QUICK]
     return "\n".join(lines)
 
 

@@ -72,7 +72,7 @@ def test_it_tells_what_was_found() -> None:
     for told in (
         "10.0\u00d7smaller than torch.save",
         "2.0\u00d7the training speed",
-        "1,600 images a second instead of 800",
+        "1,600 images a second, 800 from the image files",
         "564\u00d7smaller, once trimmed",
         "4.0\u00d7the speed of a sick script100 ms a step become 25.0 ms, by following",
         "The run left 41.0 MB, to look at or to delete (rm -r 'x y/demo')",
