@@ -81,8 +81,8 @@ def measure(settings: Settings) -> Outcome:
         )
     table.notes += [
         f"The machine gives {len(os.sched_getaffinity(0))} cores: training has one, and what loads has the rest. Our "
-        "Loader runs as it is, with threads for both cores, and told to use one; the DataLoader has one worker process, "
-        "or two that compete with training.",
+        "Loader runs as it is, with threads for both cores, and told to use one; the DataLoader has one worker "
+        "process, or two that compete with training.",
         "The PNG files hold the very pixels that our stores do, so nothing but decoding and normalising is left to do. "
         "The JPEG files are parts of the photographs as they came, 300 pixels a side or more, and are scaled and cut "
         "every time, as is usual. Waiting below one percent of the time is what the goal asks for.",

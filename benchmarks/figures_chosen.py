@@ -133,12 +133,14 @@ FIGURES: tuple[Figure | Count, ...] = (
         goal="feed-balanced-zipped",
     ),
     Figure(
-        "feed", _FLOATS, _BALANCED, "LitData*", "samples a second", _FED, {"en": "LitData, uncompressed float32", "zh": "LitData（不压缩的 float32）"}, "rate",
+        "feed", _FLOATS, _BALANCED, "LitData*", "samples a second", _FED,
+        {"en": "LitData, uncompressed float32", "zh": "LitData（不压缩的 float32）"}, "rate",
         goal="feed-balanced-litdata",
     ),
     Figure(
         "feed", _FLOATS, _BALANCED, "TensorDict memmap", "samples a second", _FED,
-        {"en": "TensorDict memory map, uncompressed float32", "zh": "TensorDict 内存映射（不压缩的 float32）"}, "rate", goal="feed-balanced-tensordict",
+        {"en": "TensorDict memory map, uncompressed float32", "zh": "TensorDict 内存映射（不压缩的 float32）"},
+        "rate", goal="feed-balanced-tensordict",
     ),
     Figure(
         "feed", _FLOATS, _BALANCED, "LMDB*", "samples a second", _FED,

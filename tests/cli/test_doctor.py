@@ -88,6 +88,22 @@ def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> N
     assert "--html stands behind train.py" in (err := capsys.readouterr().err)
     assert "cordwood doctor --html FILE train.py" in err
     assert "--json stands" not in err
+    cli.main(["doctor", "-m", "pkg.train", "--json", "z"])
+    assert "cordwood doctor --json FILE -m pkg.train\n" in capsys.readouterr().err
+    cli.main(["doctor", "--quiet", "-m", "pkg.train", "--json", "z"])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_script_that_fails_is_not_called_healthy(runs: Runs, capsys: Output) -> None:
+    runs.code = 7
+    assert cli.main(["doctor", "--json", "r.json", "train.py"]) == 7
+    told = "the script ended with exit code 7 after 65 steps"
+    assert capsys.readouterr().err.startswith(f"doctor: {told}; nothing found until then\n")
+    document = json.loads(Path("r.json").read_text(encoding="utf-8"))
+    assert document["notes"][0] == f"{told}: what would have come later was not seen"
+    runs.code, runs.report = 130, make_report()
+    cli.main(["doctor", "--steps", "65", "train.py"])  # it may have done more than those
+    assert capsys.readouterr().err.startswith("doctor: the script was interrupted; nothing found until then\n")
 
 
 @pytest.mark.parametrize(
@@ -311,6 +327,16 @@ def examine(folder: Path, *words: str) -> subprocess.CompletedProcess[Any]:
     (folder / "train.py").write_text(TRAINING, encoding="utf-8")
     command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("streams", ["sys.stdout", "sys.stderr", "sys.stdout, sys.stderr"])
+def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
+    closing = TRAINING.replace("sys.exit(int(sys.argv[1]))", f"for each in ({streams},):\n    each.close()")
+    (tmp_path / "closing.py").write_text(closing, encoding="utf-8")
+    done = examine(tmp_path, "closing.py")
+    assert (done.returncode, done.stdout) == (0, "trained [] __main__\n")
+    assert done.stderr.startswith("doctor: ")
+    assert Report.load(tmp_path / "r.json").document["script"] == "closing.py"
 
 
 def test_a_real_script_from_end_to_end(tmp_path: Path) -> None:

@@ -53,6 +53,33 @@ def test_one_block_knows_no_noise() -> None:
     assert anatomy(steps_of([[1.0, 0, 0, 0, 0, 0]] * 8))["steps"]["noise_ms"] == 0
 
 
+def test_the_error_of_the_typical_step_forgives_a_hiccup_and_shrinks_with_stretches() -> None:
+    rows = [[10.0 + index % 8, 0, 0, 0, 0, 0] for index in range(80)]
+    quiet = anatomy(steps_of(rows))["steps"]
+    rows[17][0] = 5000.0
+    hiccup = anatomy(steps_of(rows))["steps"]
+    assert hiccup["noise_ms"] > 100
+    assert hiccup["typical_error_ms"] == pytest.approx(quiet["typical_error_ms"], abs=0.01)
+    # Stretches of 11, 13, ... 29 ms: medians of absolute deviations are 5.
+    ramp = [[11.0 + 2 * (index // 8), 0, 0, 0, 0, 0] for index in range(80)]
+    error = anatomy(steps_of(ramp))["steps"]["typical_error_ms"]
+    assert error == pytest.approx(1.2533 * 1.4826 * 5 / 10**0.5)
+
+
+def test_usual_stretches_are_all_but_one_at_each_end() -> None:
+    ramp = [[11.0 + 2 * (index // 8), 0, 0, 0, 0, 0] for index in range(80)]
+    steps = anatomy(steps_of(ramp))["steps"]
+    assert (steps["typical_low_ms"], steps["typical_ms"], steps["typical_high_ms"]) == (13.0, 20.0, 27.0)
+    few = anatomy(steps_of(ramp[::8][:8]))["steps"]  # two stretches
+    assert (few["typical_low_ms"], few["typical_high_ms"]) == (14.0, 22.0)
+
+
+def test_few_stretches_that_agree_by_chance_are_not_trusted() -> None:
+    rows = [[10.0 if index < 8 else 20.0, 0, 0, 0, 0, 0] for index in range(12)]  # three stretches, two of them alike
+    assert anatomy(steps_of(rows))["steps"]["typical_error_ms"] > 3
+    assert anatomy(steps_of(rows[:3]))["steps"]["typical_error_ms"] is None
+
+
 def test_beginning_an_epoch_is_spread_over_its_steps_and_the_first_one_does_not_count() -> None:
     rows = [[1.0, 0, 0, 0, 0, 0]] * 100
     assert anatomy(steps_of(rows, (900.0,)))["steps"]["first_wait_ms_per_step"] is None

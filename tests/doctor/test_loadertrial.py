@@ -1,5 +1,6 @@
 """A loader tried with other settings. What is decided from times is tested with times made up."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from cordwood.doctor.consumer import Consumer
 from cordwood.doctor.findings import Abstain
 from cordwood.doctor.loadertrial import (
     Setting,
+    SettingsTrial,
     as_in_the_run,
     candidates,
     check_can_try,
@@ -246,6 +248,34 @@ def test_the_stand_in_meets_the_step_of_the_run() -> None:
 )
 def test_few_turns_are_not_trusted_blindly(times: list[tuple[float, float]], sure: bool) -> None:
     assert loadertrial._careful(times).is_sure is sure
+
+
+def test_a_setting_that_is_always_slower_has_its_own_spread() -> None:
+    gain = loadertrial._careful([(30.0, 50.0), (30.0, 50.5), (30.0, 49.5), (30.0, 50.0), (30.0, 50.0)])
+    assert not gain.is_sure
+    assert gain.saves_ms == pytest.approx(-20.0)
+    assert gain.spread_ms < 1
+
+
+@pytest.mark.parametrize(("second", "disagree"), [((30.0, 30.0), False), ((30.0, 70.0), True)])
+def test_turns_that_disagree_are_told_of(
+    second: tuple[float, float], disagree: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = itertools.cycle(second)
+
+    def ms(turn: Any, setting: Setting, consumer: Consumer) -> float:
+        return next(turns) if screened and setting.num_workers else 50.0 - 20.0 * setting.num_workers
+
+    def screen(trial: SettingsTrial, *others: Any) -> None:
+        trial.tried[Setting(1, 2)] = 30.0
+        screened.append(True)
+
+    screened: list[bool] = []
+    monkeypatch.setattr(loadertrial._Turn, "ms", ms)
+    monkeypatch.setattr(loadertrial, "_screen", screen)
+    trial = try_settings(DataLoader(TensorDataset(torch.arange(8.0))), busy_ms=0.0, step_ms=50.0, seconds=0.1)
+    assert trial.gain is not None
+    assert trial.turns_disagree is disagree
 
 
 # ---- for real --------------------------------------------------------------------------------------------------------

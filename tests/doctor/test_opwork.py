@@ -1,5 +1,6 @@
 """Work of operations: small ones are all call, views do nothing, and what is left of many small ones done at once."""
 
+import pytest
 import torch
 
 from cordwood.doctor.opwork import is_view, work_at_once, work_times
@@ -57,3 +58,9 @@ def test_at_once_only_the_elements_are_left_except_for_heavy_operations() -> Non
     assert work_at_once(exp, 5.0) == 8000 / 4e6
     assert work_at_once(exp, 0.0001) == 0.0001
     assert work_at_once(mm, 5.0) == 5.0
+
+
+def test_measuring_a_call_warns_of_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    returns = torch.randn(50)
+    work_times(record(lambda: returns.std()))
+    assert capfd.readouterr().err == ""

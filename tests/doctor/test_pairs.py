@@ -38,6 +38,18 @@ def test_a_gain_mirrors_the_loss_of_the_other_way(rows: list[tuple[float, float]
     assert not (there.is_sure and back.is_sure)
 
 
+def test_what_the_two_ways_to_tell_a_gain_differ_by_is_spread() -> None:
+    # Two of three turns had a busy moment, one in each column: the differences are 1, 9 and 5, the medians 10 and 5.
+    gain = gain_of(np.array([[10.0, 9.0], [14.0, 5.0], [10.0, 5.0]]))
+    assert (gain.before_ms, gain.saves_ms, gain.after_ms) == (10.0, 5.0, 5.0)
+    unlike = gain_of(np.array([[10.0, 8.0], [14.0, 5.0], [10.0, 5.0], [10.0, 8.5], [10.0, 8.4]]))
+    assert (unlike.saves_ms, unlike.after_ms) == (2.0, 8.0)
+    apart = gain_of(np.array([[20.0, 2.0], [4.0, 2.0], [5.0, 3.0], [6.0, 4.0], [5.0, 1.0]]))
+    assert apart.saves_ms == 2.5  # 2 by the differences, 3 by the medians
+    assert apart.spread_ms >= 0.5
+    assert apart.after_ms == apart.before_ms - apart.saves_ms
+
+
 def test_noise_is_no_gain() -> None:
     noise = np.random.default_rng(0)
     times = 10 + noise.standard_normal((40, 2))

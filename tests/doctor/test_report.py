@@ -92,6 +92,19 @@ def test_findings_come_in_order_of_what_they_save() -> None:
     assert [found["rule"] for found in make_report(findings).findings] == ["e", "c", "d", "b", "f", "a"]
 
 
+def test_wrong_results_come_before_time_that_nobody_notices() -> None:
+    findings = [
+        finding("eval-without-no-grad", 0.4, level="medium"),
+        finding("eval-in-train-mode", None, level="high"),
+        finding("graph-leak", None, level="medium"),
+    ]
+    report = make_report(findings)
+    assert [found["rule"] for found in report.findings] == ["eval-in-train-mode", "eval-without-no-grad", "graph-leak"]
+    assert report.verdict == "the title of eval-in-train-mode; 2 more findings"
+    report = make_report([*findings, finding("hidden-sync", 3.0)])
+    assert report.findings[0]["rule"] == "hidden-sync"
+
+
 def test_waiting_for_data_is_the_verdict_where_data_is_the_cause() -> None:
     report = make_report([finding("workers", 38.0)], make_evidence(STARVED))
     assert report.verdict.startswith("62% of each step is waiting for data: 40.9 ms of 65.8 ms")
@@ -111,6 +124,33 @@ def test_too_little_seen_is_no_good_health() -> None:
     assert "too few training steps" in make_report(evidence=make_evidence(steps=5)).verdict
     assert "too few training steps" in make_report(evidence=make_evidence(steps=0)).verdict
     assert make_report(evidence=Evidence()).exit_code == 0
+
+
+def test_rules_that_could_not_judge_are_no_good_health() -> None:
+    passed = dict.fromkeys(("data-starved", "workers", "hidden-sync", "graph-leak"), "")
+    does_not_apply = dict.fromkeys(("transfer", "cudnn-benchmark", "eval-in-train-mode"), "no accelerator in use")
+    assert make_report(passed=passed, abstained=does_not_apply).verdict == NOTHING
+    no_time = {"precision": "there is no time for a replay", "shufflenet-g1": "there is no time to measure"}
+    assert make_report(passed=passed, abstained=does_not_apply | {"precision": "no time"}).verdict == NOTHING
+    cut = make_report(passed=passed, abstained=does_not_apply | no_time, failed={"python-bound": "KeyError: 3"})
+    assert (cut.verdict, cut.exit_code) == ("nothing found, but 3 of 7 rules could not judge", 0)
+    interrupted = make_report(abstained=dict.fromkeys(passed, "interrupted before it could judge"))
+    assert interrupted.verdict == "nothing found, but 4 of 4 rules could not judge"
+
+
+def test_an_early_end_is_told() -> None:
+    report = make_report()
+    report.tell_end("the block ended with ValueError")
+    assert report.verdict == "the block ended with ValueError after 65 steps; nothing found until then"
+    assert report.exit_code == 0
+    sick = make_report([finding("hidden-sync", 30.0)])
+    verdict = sick.verdict
+    sick.tell_end("the block ended with ValueError", all_seen=False)
+    assert sick.verdict == verdict
+    assert sick.document["notes"] == ["the block ended with ValueError: what would have come later was not seen"]
+    nothing = make_report(evidence=Evidence())
+    nothing.tell_end("the script ended with exit code 1")
+    assert nothing.verdict.startswith("the script ended with exit code 1 before its first training step; no training")
 
 
 def test_every_rule_is_accounted_for() -> None:

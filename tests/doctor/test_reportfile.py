@@ -115,6 +115,15 @@ def test_what_is_wrong_is_named(path: tuple[Any, ...], value: Any, told: str) ->
     assert told in str(caught.value)
 
 
+def test_a_figure_of_later_versions_may_be_missing_but_not_wrong() -> None:
+    document = copy.deepcopy(make_report().document)
+    document["steps"]["typical_error_ms"] = "much"
+    with pytest.raises(FormatError, match=r"^steps\.typical_error_ms is"):
+        check(document)
+    del document["steps"]["typical_error_ms"]
+    check(document)
+
+
 def test_a_missing_field_is_named() -> None:
     with pytest.raises(FormatError, match=r"^phases\.wait\.share is missing$"):
         check(removed(("phases", "wait", "share")))

@@ -40,6 +40,12 @@ def cells_of_a_table() -> None:
             table[row, column] = (labels[row] - column).abs().float()
 
 
+def elements_of_two_tensors_in_one_line() -> None:
+    predicted, labels, right = torch.randint(3, (ROWS,)), torch.randint(3, (ROWS,)), 0
+    for i in range(ROWS):
+        right += predicted[i].item() == labels[i].item()
+
+
 def rows_one_by_one() -> None:
     for row in torch.randn(ROWS, 5):
         row.exp().sum()
@@ -92,11 +98,16 @@ def test_rounds_that_need_each_other_or_share_no_tensor_are_left_alone() -> None
 
 
 def test_rounds_on_parts_of_one_tensor_can_be_done_at_once() -> None:
-    for step in (rows_times_weights, losses_added_up, cells_of_a_table, rows_one_by_one):
+    lines = ("out", "loss =", "table", "row.", "right +=")
+    for step in (
+        rows_times_weights,
+        losses_added_up,
+        cells_of_a_table,
+        rows_one_by_one,
+        elements_of_two_tensors_in_one_line,
+    ):
         ops = ops_of(step)
-        loop = [
-            op for op in ops if op.place is not None and op.place.source.startswith(("out", "loss =", "table", "row."))
-        ]
+        loop = [op for op in ops if op.place is not None and op.place.source.startswith(lines)]
         assert rounds_at_once(loop) == "", step.__name__
 
 

@@ -1,6 +1,7 @@
 """A session over real training loops: what it leaves unchanged, and that it is gone afterwards."""
 
 import gc
+import sys
 import threading
 import types
 import warnings
@@ -120,6 +121,60 @@ def test_an_exception_of_the_script_passes_and_leaves_nothing_behind() -> None:
         broken()
     assert patched_things() == before
     assert d.report.document["steps"]["count"] == 24
+    assert "the block ended with ZeroDivisionError after 24 steps" in d.report.document["notes"][0]
+
+
+def test_leaving_on_purpose_is_no_early_end() -> None:
+    d = cw.diagnose(seconds=0.0)
+
+    def leave() -> None:
+        with d:
+            train()
+            sys.exit()
+
+    with pytest.raises(SystemExit):
+        leave()
+    assert not any("the block ended" in note for note in d.report.document["notes"])
+
+
+def test_steps_that_were_not_watched_are_not_counted_at_an_early_end() -> None:
+    d = cw.diagnose(seconds=0.0, steps=9)
+
+    def broken() -> None:
+        with d:
+            train()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        broken()
+    assert d.report.document["notes"][0] == "the block ended with KeyError: what would have come later was not seen"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seconds": -1}, "seconds is -1"),
+        ({"seconds": float("nan")}, "seconds is nan"),
+        ({"seconds": float("inf")}, "seconds is inf"),
+        ({"seconds": "3"}, "seconds is '3'"),
+        ({"model": 3}, "model is of type int"),
+        ({"loader": 3}, "loader is of type int, which cannot be iterated"),
+    ],
+)
+def test_what_nothing_can_be_watched_by_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(cw.UsageError, match=told):
+        cw.diagnose(**options)
+
+
+def test_there_is_no_report_before_the_block() -> None:
+    with pytest.raises(cw.UsageError, match="has not begun"):
+        _ = cw.diagnose().report
+
+
+def test_without_replays_judging_is_not_called_one() -> None:
+    with cw.diagnose(seconds=0) as d:
+        train()
+    assert "judging afterwards took" in " ".join(str(d.report).split())
 
 
 def test_one_at_a_time() -> None:

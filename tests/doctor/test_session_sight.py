@@ -72,7 +72,7 @@ def test_validation_is_seen_with_its_line(session: Session) -> None:
     assert found["eval-without-no-grad"].status == "found"
     (finding,) = found["eval-in-train-mode"].findings
     assert finding.place == seen.place
-    assert "body.1, body.3" in finding.message
+    assert "2 layers behave differently there, `body.1` (BatchNorm1d), `body.3` (Dropout)" in finding.message
 
 
 def test_validation_done_right_passes(session: Session) -> None:
@@ -217,7 +217,7 @@ def test_a_users_own_iterator_is_timed_by_its_class() -> None:
     assert dict(vars(Batches)) == before
 
 
-@pytest.mark.parametrize("loader", [[1, 2], (number for number in range(3)), 7], ids=["list", "generator", "number"])
+@pytest.mark.parametrize("loader", [[1, 2], (number for number in range(3))], ids=["list", "generator"])
 def test_what_cannot_be_timed_is_said_and_harms_nothing(loader: Any) -> None:
     with cw.diagnose(loader=loader, seconds=0.0) as d:
         train(1)

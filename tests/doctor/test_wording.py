@@ -2,7 +2,18 @@
 
 import pytest
 
-from cordwood.doctor.wording import cost_lines, figure, gain, milliseconds, percent, seconds, shown_path, with_spread
+from cordwood.doctor.wording import (
+    cost_lines,
+    figure,
+    gain,
+    milliseconds,
+    percent,
+    seconds,
+    share_of_step,
+    shown_path,
+    times,
+    with_spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +69,28 @@ def test_files_are_named_from_where_one_stands() -> None:
     assert shown_path("train.py", "") == "train.py"
 
 
+def test_shares_of_a_step_end_at_all_of_it() -> None:
+    assert [share_of_step(ms, 50.0) for ms in (5.0, 50.0, 60.0)] == ["10%", "100%", "100%"]
+    assert share_of_step(5.0, 0.0) == "?"
+
+
+def test_how_often() -> None:
+    assert [times(count) for count in (0.25, 1.0, 2.5, 9.9, 130.4, 1000.0)] == [
+        "0.25",
+        "1",
+        "2.5",
+        "9.9",
+        "130",
+        "1,000",
+    ]
+
+
 def test_seconds_and_costs() -> None:
     assert (seconds(None), seconds(0.0512), seconds(12.34)) == ("?", "0.051 s", "12.3 s")
     assert cost_lines({}) == []
+    assert cost_lines({"analysis_seconds": 0.42}) == ["replays and trials afterwards took 0.42 s"]
+    assert cost_lines({"analysis_seconds": 42, "seconds_a_rule": 20.0}) == ["replays and trials afterwards took 42.0 s"]
+    assert cost_lines({"analysis_seconds": 0.42, "seconds_a_rule": 0.0}) == ["judging afterwards took 0.42 s"]
     assert cost_lines({"timers_ms_per_step": 0.01, "share_of_steps": None}) == [
         "timing the phases takes 0.010 ms of a step"
     ]

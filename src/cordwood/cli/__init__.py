@@ -88,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with shown_log():
             code = VERBS[arguments.verb].run(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a script that ran under the doctor may have closed it
+            sys.stdout.flush()
         return code
     except CordwoodError as error:
         _tell(_sentence(error), error)

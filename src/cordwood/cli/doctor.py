@@ -87,13 +87,14 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
 
     from cordwood.doctor.script import Options, run_script  # imports torch: `cordwood --help` must not
 
-    stderr = sys.stderr  # the script may put something else in its place
+    stderr, spare = sys.stderr, _duplicate(sys.stderr)  # the script may close it, or put something else in its place
     profile: Path | None = arguments.pstats
     options = Options(
         steps=arguments.steps, seconds=arguments.seconds, pstats=None if profile is None else str(profile)
     )
     was_there = _changed_at(profile)
     code, report = run_script(words[0], words[1:], options, module=arguments.module)
+    stderr = _open_again(stderr, spare)
     if not arguments.quiet and not rank:
         _tell_of_misplaced(words, [name for name, file in files.items() if file is None], arguments.module, stderr)
     if report is None:
@@ -117,6 +118,23 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
             if file is not None:
                 _print(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
     return code or unsaved or report.exit_code
+
+
+def _duplicate(stream: TextIO) -> int | None:
+    """Another descriptor of what a stream writes to; None if it writes to no file."""
+    try:
+        return os.dup(stream.fileno())
+    except (OSError, ValueError):
+        return None
+
+
+def _open_again(stream: TextIO, spare: int | None) -> TextIO:
+    """The stream, or another one to the same place if the script has closed it."""
+    if stream.closed:
+        return os.fdopen(os.open(os.devnull, os.O_WRONLY) if spare is None else spare, "w", encoding="utf-8")
+    if spare is not None:
+        os.close(spare)
+    return stream
 
 
 def _check_script(script: str, module: bool) -> None:

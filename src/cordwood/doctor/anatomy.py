@@ -17,17 +17,20 @@ from cordwood.doctor.evidence import PHASES, Steps
 MOST_POINTS = 2000  # of the timeline: a phone can draw them
 MOST_FIRST_WAITS = 200
 STEP_FIGURES = ("mean_ms", "median_ms", "p95_ms", "spread_ms", "typical_ms", "noise_ms", "first_wait_ms_per_step")
-_BLOCKS = 10
-_STEPS_IN_A_BLOCK = 4  # at least, so that loaders that deliver in bursts do not look like noise
+# Reports of earlier versions are without these.
+LATER_STEP_FIGURES = ("typical_error_ms", "typical_low_ms", "typical_high_ms")
+_FEW = 5  # stretches: of fewer than these, most may agree by chance
 _BARS = 30  # of the histogram of waits
 _ROUND = 6  # digits of a millisecond
 _OF_NORMAL = 1.4826  # the median absolute deviation times this is the standard deviation of a normal distribution
+_OF_MEDIAN = 1.2533  # the standard error of a median, in those of a mean
 
 
 def anatomy(steps: Steps | None, micro_batches: float = 1.0) -> dict[str, Any]:
     """``steps``, ``phases``, ``typical_step``, ``series`` and ``waits`` of a report."""
     if steps is None or not len(steps.times):
-        seen = None if steps is None else {**_counts(steps, micro_batches), **dict.fromkeys(STEP_FIGURES)}
+        unknown = dict.fromkeys(STEP_FIGURES + LATER_STEP_FIGURES)
+        seen = None if steps is None else {**_counts(steps, micro_batches), **unknown}
         return {"steps": seen, "phases": None, "typical_step": None, "series": None, "waits": None}
     return {
         "steps": {**_counts(steps, micro_batches), **_whole_steps(steps)},
@@ -59,7 +62,7 @@ def _counts(steps: Steps, micro_batches: float) -> dict[str, Any]:
 
 def _whole_steps(steps: Steps) -> dict[str, Any]:
     totals = steps.totals
-    blocks = _blocks(totals)
+    stretches = steps.stretches
     first = steps.first_waits
     # The first epoch starts from nothing (imports, cold files); the later ones tell what beginning an epoch costs,
     # beyond the waiting that every step has.
@@ -72,16 +75,28 @@ def _whole_steps(steps: Steps) -> dict[str, Any]:
         "median_ms": number(steps.median_ms),
         "p95_ms": number(float(np.percentile(totals, 95))),
         "spread_ms": number(_spread(totals)),
-        "typical_ms": number(float(np.median(blocks))),
-        "noise_ms": number(float(blocks.std(ddof=1))) if len(blocks) > 1 else None,
+        "typical_ms": number(steps.typical_ms),
+        "noise_ms": number(float(stretches.std(ddof=1))) if len(stretches) > 1 else None,
+        "typical_error_ms": number(_error_of_median(stretches)),
+        "typical_low_ms": number(_usual_ends(stretches)[0]),
+        "typical_high_ms": number(_usual_ends(stretches)[1]),
         "first_wait_ms_per_step": number(first_a_step),
     }
 
 
-def _blocks(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean step of a few stretches of the run: their median forgives a hiccup, and sees what comes often."""
-    count = max(1, min(_BLOCKS, len(totals) // _STEPS_IN_A_BLOCK))
-    return np.array([block.mean() for block in np.array_split(totals, count)])
+def _error_of_median(stretches: NDArray[np.float64]) -> float | None:
+    """How far the median of the stretches may be off: like the median itself, it forgives one with a hiccup."""
+    if len(stretches) < 2:
+        return None
+    deviation = float(stretches.std(ddof=1)) if len(stretches) < _FEW else _spread(stretches)
+    return _OF_MEDIAN * deviation / math.sqrt(len(stretches))
+
+
+def _usual_ends(stretches: NDArray[np.float64]) -> tuple[float, float]:
+    """The fastest and the slowest stretch, but for one of each that may have had a hiccup."""
+    ordered = np.sort(stretches)
+    aside = int(len(ordered) >= _FEW)
+    return float(ordered[aside]), float(ordered[len(ordered) - 1 - aside])
 
 
 def _phase(steps: Steps, phase: str) -> dict[str, float | None]:

@@ -6,10 +6,12 @@
 
 A step's time is the median over stretches of the run of their mean steps: single hiccups do not count, and what comes
 every few steps does. Where both runs had several epochs, waiting for the first batch of each is part of it. The noise
-is twice what the stretches of both runs differ by, and at least 3%.
+is three standard errors of the difference of these medians, and at least 3%; and nearly all stretches of one run must
+be faster than nearly all of the other. A hiccup widens it as little as it moves the median.
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,9 @@ from cordwood.tensors.texttable import fit, table_line, wrapped
 
 LEAST_NOISE = 0.03
 _NOTHING_MEASURED = 3  # the exit code of bad data
-_SPREADS = 2.0
+_ERRORS = 3.0  # beyond what stretches of a run show: a machine is not the same in two runs
+_SPREADS = 2.0  # where only the deviation of stretches is known
+_LOOPS = "python-bound"  # what it promises includes lines of the loop that other rules speak of
 _KEPT = 0.25  # a promise is kept that is met within this part of it
 _WIDTH = 100
 # Facts about a run that make another one hard to compare with it.
@@ -60,8 +64,23 @@ class Comparison:
 
     @property
     def gone(self) -> list[dict[str, Any]]:
-        """Findings of the first report that the second has no more."""
-        return _without(self.before.findings, self.after.findings)
+        """Findings of the first report that the second has no more, though their rules have judged again."""
+        return [finding for finding, why in self._missing if not why]
+
+    @property
+    def not_judged(self) -> list[tuple[dict[str, Any], str]]:
+        """Findings of which the second report does not say whether they are still there, and why it does not."""
+        return [(finding, why) for finding, why in self._missing if why]
+
+    @property
+    def _missing(self) -> list[tuple[dict[str, Any], str]]:
+        """Findings that the second report has not; with the reason where that does not mean that they are mended."""
+        silenced = _newly_silenced(self.before, self.after)
+        missing = []
+        for finding in _without(self.before.findings, self.after.findings):
+            reasons = silenced.get(finding["rule"])
+            missing.append((finding, reasons.pop() if reasons else _why_not_judged(finding["rule"], self.after)))
+        return missing
 
     @property
     def new(self) -> list[dict[str, Any]]:
@@ -72,14 +91,27 @@ class Comparison:
     def predicted_ms(self) -> float | None:
         """What the findings that are gone had promised together; None if they promised no time.
 
-        Several cures of the same waiting promise the same milliseconds: the largest promise counts.
+        Several cures of the same waiting promise the same milliseconds, and so do a slow loop and the lines inside it:
+        the largest promise counts. Information promises nothing.
         """
-        promised: dict[str, float] = {}
+        waiting: list[float] = []
+        loops: dict[Any, float] = defaultdict(float)  # by the function that a finding is about
+        lines: dict[Any, float] = defaultdict(float)
         for index, finding in enumerate(self.gone):
-            if finding["saves_ms_per_step"] is not None:
-                what = "waiting" if finding["rule"] in ABOUT_DATA else str(index)
-                promised[what] = max(promised.get(what, 0.0), finding["saves_ms_per_step"])
-        return sum(promised.values()) if promised else None
+            saves = finding["saves_ms_per_step"]
+            if saves is None or finding["level"] == "info":
+                continue
+            where = index if finding["file"] is None else (finding["file"], finding["function"])
+            if finding["rule"] in ABOUT_DATA:
+                waiting.append(saves)
+            elif finding["rule"] == _LOOPS:
+                loops[where] += saves
+            else:
+                lines[where] += saves
+        if not (waiting or loops or lines):
+            return None
+        functions = loops.keys() | lines.keys()
+        return max(waiting, default=0.0) + sum(max(loops.get(each, 0.0), lines.get(each, 0.0)) for each in functions)
 
     def _repr_html_(self) -> str:
         return plain(str(self))
@@ -97,10 +129,30 @@ def compare(before: Report, after: Report) -> Comparison:
     if before_ms is not None and after_ms is not None:
         if starts[0] is not None and starts[1] is not None:
             before_ms, after_ms = before_ms + starts[0], after_ms + starts[1]
-        spreads = first["noise_ms"], second["noise_ms"]
-        if None not in spreads:
-            noise = max(LEAST_NOISE * before_ms, _SPREADS * math.hypot(*spreads))
+        of_first, of_second = _noise_of(first), _noise_of(second)
+        if of_first is not None and of_second is not None:
+            noise = max(LEAST_NOISE * before_ms, math.hypot(of_first, of_second), _overlap(first, second))
     return Comparison(before, after, before_ms, after_ms, noise)
+
+
+def _overlap(first: dict[str, Any], second: dict[str, Any]) -> float:
+    """How far two runs must be apart for nearly all stretches of one to be faster than nearly all of the other.
+
+    A machine that changes its speed in the middle of a run shows it in its stretches; no error of a median does.
+    """
+    faster, slower = sorted((first, second), key=lambda steps: float(steps["typical_ms"]))
+    if faster.get("typical_high_ms") is None or slower.get("typical_low_ms") is None:
+        return 0.0
+    above = faster["typical_high_ms"] - faster["typical_ms"]
+    return float(above + slower["typical_ms"] - slower["typical_low_ms"])
+
+
+def _noise_of(steps: dict[str, Any]) -> float | None:
+    """One run's part of the noise; a report of an earlier version knows only how far its stretches differ."""
+    error, deviation = steps.get("typical_error_ms"), steps["noise_ms"]
+    if error is not None:
+        return float(_ERRORS * error)
+    return None if deviation is None else float(_SPREADS * deviation)
 
 
 def _without(findings: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -113,6 +165,28 @@ def _without(findings: list[dict[str, Any]], others: list[dict[str, Any]]) -> li
         else:
             missing.append(finding)
     return missing
+
+
+def _newly_silenced(before: Report, after: Report) -> dict[str, list[str]]:
+    """The reasons, by rule, of findings that the second report keeps silent about beyond those of the first."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for entry in after.document["rules"]["silenced"]:
+        reasons[entry["rule"]].append(f"silenced: {entry['why']}")
+    for entry in before.document["rules"]["silenced"]:
+        if reasons[entry["rule"]]:
+            reasons[entry["rule"]].pop(0)
+    return reasons
+
+
+def _why_not_judged(rule: str, after: Report) -> str:
+    """Why a rule cannot tell whether something is mended; empty if it can."""
+    rules = after.document["rules"]
+    for status in ("abstained", "failed"):
+        for entry in rules[status]:
+            if entry["rule"] == rule:
+                return f"{status}: {entry['why']}" if entry["why"] else status
+    judged = {entry["rule"] for entry in (*rules["passed"], *rules["silenced"], *after.findings)}
+    return "" if rule in judged else "the second report is without this rule"
 
 
 def _key(finding: dict[str, Any]) -> tuple[str, str]:
@@ -164,15 +238,14 @@ def _both(parts: list[dict[str, Any] | None], key: str) -> tuple[float | None, f
 
 def _findings(comparison: Comparison) -> list[str]:
     lines = []
-    for word, findings, report in (
-        ("gone", comparison.gone, comparison.before),
-        ("new", comparison.new, comparison.after),
-    ):
-        for finding in findings:
-            where = place_of(finding, report.document["folder"])
-            saves = finding["saves_ms_per_step"]
-            promise = "" if saves is None else f", saves {with_spread(saves, finding['spread_ms'])} ms/step"
-            lines.append(f"{word}: {finding['level']} {finding['rule']}{f' at {where}' if where else ''}{promise}")
+    told = [("gone", finding, comparison.before) for finding in comparison.gone]
+    told += [(f"not judged again ({why})", finding, comparison.before) for finding, why in comparison.not_judged]
+    told += [("new", finding, comparison.after) for finding in comparison.new]
+    for word, finding, report in told:
+        where = place_of(finding, report.document["folder"])
+        saves = finding["saves_ms_per_step"]
+        promise = "" if saves is None else f", saves {with_spread(saves, finding['spread_ms'])} ms/step"
+        lines.append(f"{word}: {finding['level']} {finding['rule']}{f' at {where}' if where else ''}{promise}")
     lines += _promise(comparison)
     return ["", *(line for text in lines for line in wrapped(printable(text), _WIDTH))] if lines else []
 

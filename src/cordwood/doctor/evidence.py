@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # The parts of a step, in the order in which they are shown. "transfer" is the copy from host to device.
 FAILED = "the doctor failed"  # how the reason begins for what is missing by its own fault
+_STRETCHES = 10
+_STEPS_IN_A_STRETCH = 4  # at least, so that loaders that deliver in bursts do not look like noise
 PHASES = ("wait", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -50,6 +52,17 @@ class Steps:
     def median_ms(self) -> float:
         """Of a step."""
         return float(np.median(self.totals))
+
+    @property
+    def stretches(self) -> NDArray[np.float64]:
+        """The mean step of a few stretches of the run: what comes every few steps is in all, a hiccup in one."""
+        count = max(1, min(_STRETCHES, len(self.times) // _STEPS_IN_A_STRETCH))
+        return np.array([stretch.mean() for stretch in np.array_split(self.totals, count)])
+
+    @property
+    def typical_ms(self) -> float:
+        """Of a step, where a busy moment of the machine does not count: what two runs are compared by."""
+        return float(np.median(self.stretches))
 
     def phase_ms(self, phase: str) -> float:
         """The mean milliseconds of a phase in a step."""

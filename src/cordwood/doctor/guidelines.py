@@ -7,11 +7,13 @@ The guidelines hold at equal numbers of multiplications, and most good networks 
 layers with a real share of the measured time are told of, and only as information.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 
 from cordwood.doctor.evidence import Evidence
 from cordwood.doctor.findings import Abstain, Detail, Finding, Place, Rule
@@ -24,6 +26,10 @@ _MOST_TOLD = 8
 _CONVOLUTION = "aten::convolution"
 _WEIGHT = 1  # which argument of a convolution is its weight
 _TRANSPOSED, _GROUPS = 6, 8
+_SECOND = re.compile(r"^(\w+)#\d+")  # the number behind the class of a model that is not the only one of it
+_WRAPPER = re.compile(
+    r"^(?:(?:module|_orig_mod)\.)+"
+)  # what DistributedDataParallel and torch.compile put before names
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Layer:
     elementwise: int = 0
     elementwise_ms: float = 0.0
     whole_ms: float = 0.0  # of all operations of the step
+    recurrent: bool = False  # one of torch's own: how it is cut into operations is not the user's to change
 
 
 def heavy_layers(evidence: Evidence) -> list[Layer]:
@@ -63,11 +70,12 @@ def heavy_layers(evidence: Evidence) -> list[Layer]:
         raise Abstain("there is no time to measure single operations")
     times = op_times(tape)
     whole = sum(times)
+    recurrent = _recurrent(evidence)
     layers: dict[str, Layer] = {}
     for op, ms in zip(tape.ops, times, strict=True):
         if op.phase not in ("forward", "backward") or not op.module:
             continue
-        layer = layers.setdefault(op.module, Layer(op.module, whole_ms=whole))
+        layer = layers.setdefault(op.module, Layer(op.module, whole_ms=whole, recurrent=recurrent(op.module)))
         layer.ms += ms
         layer.place = layer.place or op.place
         if op.name == _CONVOLUTION and (convolution := convolution_of(op)) is not None:
@@ -80,6 +88,24 @@ def heavy_layers(evidence: Evidence) -> list[Layer]:
     for layer in layers.values():
         layer.share = layer.ms / whole if whole else 0.0
     return sorted((layer for layer in layers.values() if layer.share >= LEAST_SHARE), key=lambda layer: -layer.ms)
+
+
+def _recurrent(evidence: Evidence) -> Callable[[str], bool]:
+    """Tells by the name that a tape has for a layer whether it is one of torch's recurrent ones."""
+    own: set[str] = set()
+    others: set[str] = set()
+    for seen in evidence.modules:
+        kind = type(seen.module).__name__
+        for path, part in seen.module.named_modules():
+            names = own if isinstance(part, nn.RNNBase | nn.RNNCellBase) else others
+            # Where a script has several models, the class of each comes first in the names of its layers.
+            names |= {path, f"{kind}.{path}"} if path else {kind}
+
+    def is_recurrent(name: str) -> bool:
+        plain = _WRAPPER.sub("", _SECOND.sub(r"\1", name))
+        return plain in own and plain not in others
+
+    return is_recurrent
 
 
 def convolution_of(op: Op) -> Convolution | None:
@@ -110,4 +136,5 @@ def told(rule: Rule, layers: list[Layer], message: str, fix: str, describe: Call
         (layer.name, milliseconds(layer.ms), percent(layer.share), describe(layer)) for layer in layers[:_MOST_TOLD]
     )
     detail = Detail("layers, by their time in a step", ("layer", "time", "share", "what it is"), rows)
-    return [Finding(rule.id, message, fix, layers[0].place, level="info", details=(detail,))]
+    # A comment, since it is no code to copy: what shows it knows that it may break the line.
+    return [Finding(rule.id, message, f"# {fix}", layers[0].place, level="info", details=(detail,))]

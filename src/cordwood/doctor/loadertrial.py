@@ -71,6 +71,7 @@ class SettingsTrial:
     gain: Gain | None = None  # of the best against the current setting; None if the current one is the best
     tried: dict[Setting, float] = field(default_factory=dict)  # milliseconds, in the faster of two turns
     failed: dict[Setting, str] = field(default_factory=dict)
+    turns_disagree: bool = False  # the best was faster than the current setting in some turns, and not in others
 
 
 def candidates(current: Setting, cores: int) -> list[Setting]:
@@ -173,7 +174,9 @@ def try_settings(
         _screen(trial, turn, consumer, end - seconds * (1 - _SCREENING_SHARE), cores or usable_cores())
         trial.best = _simplest(trial)
         if trial.best != current:
-            trial.gain = _paired(lambda: turn.ms(current, consumer), lambda: turn.ms(trial.best, consumer), end)
+            times = _paired(lambda: turn.ms(current, consumer), lambda: turn.ms(trial.best, consumer), end)
+            trial.gain = _careful(times)
+            trial.turns_disagree = len({before > after for before, after in times}) > 1
     return trial
 
 
@@ -266,7 +269,7 @@ def as_in_the_run(consumer: Consumer, measure: Callable[[Consumer], float], step
     return consumer
 
 
-def _paired(before: Callable[[], float], after: Callable[[], float], end: float) -> Gain:
+def _paired(before: Callable[[], float], after: Callable[[], float], end: float) -> list[tuple[float, float]]:
     times: list[tuple[float, float]] = []
     longest = 0.0
     while len(times) < _PAIRS[1] and (len(times) < _PAIRS[0] or perf_counter() + longest < end):
@@ -282,7 +285,7 @@ def _paired(before: Callable[[], float], after: Callable[[], float], end: float)
             if len(times) < _PAIRS[0]:
                 raise Abstain(f"two turns take {longest:.0f} s: the time to spend is too short for a fair trial")
             break
-    return _careful(times)
+    return times
 
 
 def _careful(times: list[tuple[float, float]]) -> Gain:
@@ -290,7 +293,8 @@ def _careful(times: list[tuple[float, float]]) -> Gain:
     gain = gain_of(np.array(times))
     differences = [before - after for before, after in times]
     spread = max(gain.spread_ms, stdev(differences) / len(differences) ** 0.5)
-    return replace(gain, spread_ms=spread if min(differences) > 0 else max(spread, abs(gain.saves_ms)))
+    contradicted = gain.saves_ms > 0 >= min(differences)
+    return replace(gain, spread_ms=max(spread, gain.saves_ms) if contradicted else spread)
 
 
 # ---- workers that live on --------------------------------------------------------------------------------------------
@@ -311,7 +315,7 @@ def try_persistent(loader: Any, *, busy_ms: float, batches: int, seconds: float,
         anew = trial_loader(loader, indices, setting)
         living = trial_loader(loader, indices, setting, persistent=True)
         _epoch_ms(living, consumer)  # starts its workers
-        return _paired(lambda: _epoch_ms(anew, consumer), lambda: _epoch_ms(living, consumer), end)
+        return _careful(_paired(lambda: _epoch_ms(anew, consumer), lambda: _epoch_ms(living, consumer), end))
 
 
 def _epoch_ms(loader: DataLoader[Any], consumer: Consumer) -> float:

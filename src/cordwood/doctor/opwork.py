@@ -3,7 +3,7 @@
     work = work_times(tape)         # milliseconds of each operation, its call left out
 
 An operation on a few elements is all call. What a call costs is measured: the same operation runs on tensors with as
-many axes and one element each.
+many axes, and two elements along each: of one there is no variance, and torch would warn of that.
 """
 
 from statistics import median
@@ -58,7 +58,7 @@ def is_view(op: Op) -> bool:
 
 
 def _cost_of_call(op: Op, plain: float) -> float:
-    """Milliseconds of the call alone; where the operation does not run on one element, those of a plain one."""
+    """Milliseconds of the call alone; where the operation does not run on so few elements, those of a plain one."""
     if op.opaque or not op.inputs:
         return plain
     metas = {meta.number: meta for meta in op.inputs}
@@ -66,14 +66,14 @@ def _cost_of_call(op: Op, plain: float) -> float:
     try:
         with torch.no_grad():
             return max(plain, _timed(op.func, tuple(_small(each, metas) for each in positional), _small(named, metas)))
-    except Exception:  # whatever an operation does with tensors of one element: the plain cost is near enough
+    except Exception:  # whatever an operation does with tensors so small: the plain cost is near enough
         return plain
 
 
 def _small(structure: Any, metas: dict[int, TensorMeta]) -> Any:
     if isinstance(structure, Ref):
         meta = metas[structure.number]
-        return torch.zeros((1,) * len(meta.shape), dtype=meta.dtype, device=meta.device)
+        return torch.zeros((2,) * len(meta.shape), dtype=meta.dtype, device=meta.device)
     if isinstance(structure, list | tuple):
         return [_small(each, metas) for each in structure]
     if isinstance(structure, dict):

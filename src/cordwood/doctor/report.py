@@ -36,6 +36,9 @@ ABOUT_DATA = frozenset(("data-starved", "workers", "cacheable-preprocessing"))  
 _WAITING = 0.05  # of a step: less, and the verdict does not speak of it
 _STARVED, _MOST_OF_IT = 0.1, 0.5  # of a step
 _STEPS_FOR_LOADING = 20  # as `data-starved` has it
+_NO_TIME = "no time"  # in the reasons of rules that were given none for a replay or a trial
+_INTERRUPTED = "interrupted"  # how the reason begins of those that a Ctrl-C cut off
+_MANY = 1 / 3  # of the rules that apply: with no time for replays it is about half of them
 _ENOUGH_STEPS = 8  # as `Evidence.need_steps` has it
 _SUFFIXES = (".html", ".json", ".txt")
 
@@ -74,6 +77,19 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report: {self.verdict}>"
+
+    def tell_end(self, how: str, *, all_seen: bool = True) -> None:
+        """Add that what was watched ended before it was done: ``tell_end("the script ended with exit code 1")``.
+
+        Without `all_seen` it may have done more steps than were watched.
+        """
+        steps = self.document["steps"]
+        if all_seen:
+            how += f" after {counted(steps['count'], 'step')}" if steps else " before its first training step"
+        self.document["notes"].insert(0, f"{how}: what would have come later was not seen")
+        if not self.exit_code:
+            rest = "nothing found until then" if self.verdict == NOTHING else self.verdict
+            self.document["verdict"] = f"{how}; {rest}"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -146,7 +162,7 @@ def build_report(
         "cordwood": __version__,
         "script": script,
         "folder": _current_folder(),
-        "verdict": _verdict(findings, parts, evidence.missing),
+        "verdict": _verdict(findings, parts, evidence.missing, rules),
         "findings": findings,
         **parts,
         "rules": rules,
@@ -188,10 +204,15 @@ def _finding(finding: Finding, title: str, mean: float | None) -> dict[str, Any]
     }
 
 
-def _order(finding: dict[str, Any]) -> tuple[bool, bool, float, int]:
-    """What is worth changing before what is worth knowing; then by the time it saves; then by how loud it is."""
-    saves = finding["saves_ms_per_step"]
-    return finding["level"] == "info", saves is None, -(saves or 0.0), LEVELS.index(finding["level"])
+def _order(finding: dict[str, Any]) -> tuple[bool, bool, float, int, float]:
+    """What is worth changing before what is worth knowing; then by the time it saves; then by how loud it is.
+
+    Time too short to change a script for does not count before that: wrong results come first.
+    """
+    saves, share = finding["saves_ms_per_step"] or 0.0, finding["share"]
+    little = not saves or (share is not None and share < MEDIUM_SHARE)
+    loud = LEVELS.index(finding["level"])
+    return finding["level"] == "info", little, 0.0 if little else -saves, loud, -saves
 
 
 def _rule(outcome: "Outcome", why: str) -> dict[str, str]:
@@ -214,7 +235,21 @@ def _waiting_unexplained(steps: dict[str, Any], phases: dict[str, Any] | None) -
     return f"{wait['share']:.0%} of each step is waiting for data, {waited} of {whole}, and {why}"
 
 
-def _verdict(findings: list[dict[str, Any]], parts: dict[str, Any], missing: dict[str, str]) -> str:
+def _nothing(findings: list[dict[str, Any]], rules: dict[str, list[dict[str, str]]]) -> str:
+    """The verdict if nothing is worth changing: that so many rules were not able to judge is no good health."""
+    reasons = [entry["why"] for entry in rules["abstained"]]
+    could_not = sum(_NO_TIME in why or why.startswith(_INTERRUPTED) for why in reasons) + len(rules["failed"])
+    # A rule that abstains for want of a device or of validation does not apply, and is not counted.
+    could = could_not + len({entry["rule"] for entry in (*rules["passed"], *rules["silenced"], *findings)})
+    return f"nothing found, but {could_not} of {could} rules could not judge" if could_not > _MANY * could else NOTHING
+
+
+def _verdict(
+    findings: list[dict[str, Any]],
+    parts: dict[str, Any],
+    missing: dict[str, str],
+    rules: dict[str, list[dict[str, str]]],
+) -> str:
     steps, phases = parts["steps"], parts["phases"]
     worth = [finding for finding in findings if finding["level"] != "info"]
     if not worth:
@@ -228,7 +263,7 @@ def _verdict(findings: list[dict[str, Any]], parts: dict[str, Any], missing: dic
                 f"too few training steps to say anything: {steps['measured']} of {steps['count']} could be measured, "
                 f"{_ENOUGH_STEPS} are needed; run more epochs, or smaller batches"
             )
-        return _waiting_unexplained(steps, phases) or NOTHING
+        return _waiting_unexplained(steps, phases) or _nothing(findings, rules)
     first = worth[0]
     more = f"; {counted(len(worth) - 1, 'more finding')}" if len(worth) > 1 else ""
     wait = phases["wait"] if phases else None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cordwood.doctor.anatomy import MOST_FIRST_WAITS, MOST_POINTS, STEP_FIGURES
+from cordwood.doctor.anatomy import LATER_STEP_FIGURES, MOST_FIRST_WAITS, MOST_POINTS, STEP_FIGURES
 from cordwood.doctor.evidence import PHASES
 from cordwood.doctor.findings import LEVELS
 from cordwood.errors import FormatError, StorageError, UsageError
@@ -121,7 +121,9 @@ def _list(inner: Check, most: int = _MOST_ENTRIES) -> Check:
     return check_list
 
 
-def _record(fields: dict[str, Check]) -> Check:
+def _record(fields: dict[str, Check], later: dict[str, Check] | None = None) -> Check:
+    """An object with these fields; those that came `later` may be missing: earlier versions did not write them."""
+
     def check_record(value: Any, name: str) -> None:
         if not isinstance(value, dict):
             _wrong(value, name, "an object")
@@ -130,6 +132,9 @@ def _record(fields: dict[str, Check]) -> Check:
             if key not in value:
                 raise FormatError(f"{path} is missing")
             inner(value[key], path)
+        for key, inner in (later or {}).items():
+            if key in value:
+                inner(value[key], f"{name}.{key}" if name else key)
 
     return check_record
 
@@ -218,7 +223,8 @@ _FINDING = _record(
 )
 _STEPS = _record(
     {"count": _count, "measured": _count, "left_out": _mapping(_count), "batches_per_step": _number}
-    | dict.fromkeys(STEP_FIGURES, _number)
+    | dict.fromkeys(STEP_FIGURES, _number),
+    later=dict.fromkeys(LATER_STEP_FIGURES, _number),
 )
 _PHASE = _record({"mean_ms": _number, "p50_ms": _number, "p95_ms": _number, "spread_ms": _number, "share": _share})
 _LAYER = _record(

@@ -8,6 +8,7 @@ made, except for adding it up or for joining it. A recurrent cell, a loop over l
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from cordwood.doctor.tape import Op, written
 
@@ -35,23 +36,34 @@ def split_into_rounds(ops: Sequence[Op]) -> list[list[Op]]:
     Most operations of a loop come as often as it has rounds, some a few times in each. A round begins with whatever
     the first one began with.
     """
-    often = Counter((op.name, op.place) for op in ops)
+    kinds = _kinds(ops)
+    often = Counter(kinds)
     counts = Counter(count for count in often.values() if count >= FEWEST_ROUNDS)
     if not counts:
         return []
     many = max(counts, key=lambda count: (counts[count], -count))
-    first = next((op.name, op.place) for op in ops if often[op.name, op.place] >= many)
+    first = next(kind for kind in kinds if often[kind] >= many)
     in_each = often[first] // many
     rounds: list[list[Op]] = []
     seen = 0
-    for op in ops:
-        if (op.name, op.place) == first:
+    for op, kind in zip(ops, kinds, strict=True):
+        if kind == first:
             if seen % in_each == 0:
                 rounds.append([])
             seen += 1
         if rounds:
             rounds[-1].append(op)
     return rounds
+
+
+def _kinds(ops: Sequence[Op]) -> list[tuple[Any, ...]]:
+    """What tells operations apart: name, line, and the memory that they read, where many read the same.
+
+    ``if predicted[i] == labels[i]`` takes an element twice in one line, but once of each tensor.
+    """
+    told = [(op.name, op.place, op.inputs[0].storage if op.inputs else None) for op in ops]
+    often = Counter(told)
+    return [kind if often[kind] >= FEWEST_ROUNDS else kind[:2] for kind in told]
 
 
 def _work_on_parts_of_one_tensor(rounds: list[list[Op]]) -> bool:

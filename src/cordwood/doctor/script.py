@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -68,7 +68,8 @@ def run_script(
             session.abandon()
             return exit_code, None
         session.detach()
-        sys.stdout.flush()
+        with suppress(AttributeError, OSError, ValueError):  # the script may have closed it
+            sys.stdout.flush()
         report = _report(session, children, options) if attached else None
     finally:
         session.detach()

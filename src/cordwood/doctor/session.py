@@ -16,6 +16,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from cordwood.doctor.environment import describe_environment
 from cordwood.doctor.evidence import Evidence
 from cordwood.doctor.folder import Folder
@@ -58,6 +60,19 @@ def after_fork() -> None:
         _current.abandon()
 
 
+def _check(model: Any, loader: Any, seconds: Any) -> None:
+    """Refuse what nothing could be watched by, before training begins."""
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds < float("inf"):
+        raise UsageError(f"seconds is {seconds!r}, but a number of seconds is expected, 0 or more")
+    if model is not None and not isinstance(model, nn.Module):
+        raise UsageError(f"model is of type {type(model).__name__}, but a torch.nn.Module is expected, or None")
+    if loader is not None and not hasattr(type(loader), "__iter__"):
+        raise UsageError(
+            f"loader is of type {type(loader).__name__}, which cannot be iterated: what gives the batches is expected"
+        )
+
+
 class Session:
     """A diagnosis of what the process does between `attach` and `detach`."""
 
@@ -73,6 +88,7 @@ class Session:
     ) -> None:
         if steps is not None and (not isinstance(steps, int) or steps < 1):
             raise UsageError(f"steps is {steps!r}, but a number of training steps is expected, 1 or more; or None: all")
+        _check(model, loader, seconds)
         self._model = model
         self._loader = loader
         self._steps = steps
@@ -96,6 +112,11 @@ class Session:
     def steps_seen(self) -> int:
         """Training steps so far."""
         return self._recorder.tracker.count
+
+    @property
+    def saw_all(self) -> bool:
+        """Whether no step can have come after those that were watched."""
+        return self._steps is None or self.steps_seen < self._steps
 
     def attach(self) -> None:
         """Begin to watch. One session at a time in a process."""
@@ -219,6 +240,7 @@ class Session:
         outcomes = judge(self.evidence)
         cost = self._cost()
         cost["analysis_seconds"] = perf_counter() - start
+        cost["seconds_a_rule"] = self.evidence.seconds_to_spend
         return build_report(self.evidence, outcomes, cost, self._script, path=self._path)
 
     def _gather(self) -> None:
@@ -283,21 +305,30 @@ class diagnose:  # noqa: N801 - used as a function is
     ) -> None:
         self._session = Session(model=model, loader=loader, steps=steps, seconds=seconds)
         self._report: Report | None = None
+        self._began = False
+        self._raised = ""  # what ended the block before it was done
 
     def __enter__(self) -> "diagnose":
         self._session.attach()
+        self._began = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._session.detach()
+        if kind is not None and not (isinstance(error, SystemExit) and not error.code):
+            self._raised = kind.__name__
 
     @property
     def report(self) -> "Report":
         """The report; the first time it is asked for, rules judge, which takes some seconds."""
         if self._report is None:
+            if not self._began:
+                raise UsageError("the report is there after the `with` block, and that has not begun: with d: train()")
             if self._session._is_attached:
                 raise UsageError("the report is there after the `with` block: what it tells of is still under way")
             self._report = self._session.report()
+            if self._raised:
+                self._report.tell_end(f"the block ended with {self._raised}", all_seen=self._session.saw_all)
         return self._report

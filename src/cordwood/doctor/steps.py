@@ -199,11 +199,13 @@ class StepTracker:
             self._end_step()
         self._optimizers.add(key)
 
-    def disturb(self) -> None:
-        """Something of the doctor's slows the step at hand: it does not count."""
-        if self._clock.is_training_thread():  # else it slows a loader that reads ahead
-            self._rhythm.leave()
-            self.disturbed = True
+    def disturb(self) -> bool:
+        """Something of the doctor's slows the step at hand: it does not count. Whether it had counted until now."""
+        if not self._clock.is_training_thread():  # it slows a loader that reads ahead
+            return False
+        self._rhythm.leave()
+        counted, self.disturbed = not self.disturbed, True
+        return counted
 
     def finish(self) -> Steps | None:
         """The steps that nothing disturbed; None if no step was seen at all."""

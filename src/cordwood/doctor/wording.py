@@ -38,6 +38,16 @@ def percent(share: float | None) -> str:
     return f"{share:.0%}"
 
 
+def share_of_step(ms: float, step_ms: float) -> str:
+    """What part of a step it takes: of a mean step no more than all, though the steps that were watched were slower."""
+    return percent(min(1.0, ms / step_ms)) if step_ms else "?"
+
+
+def times(count: float) -> str:
+    """How often: ``512``, ``1,000``, ``2.5``, ``0.25``."""
+    return f"{count:,.0f}" if count >= 9.95 else f"{count:.2g}"
+
+
 def seconds(value: float | None) -> str:
     """``3.2 s``."""
     return "?" if value is None else f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
@@ -95,7 +105,8 @@ def cost_lines(cost: dict[str, Any]) -> list[str]:
     deep, deep_seconds = cost.get("deep_steps"), cost.get("deep_seconds")
     if deep:
         lines.append(f"{deep} steps were watched more closely, which took {seconds(deep_seconds)} more")
-    for key, what in (("start_seconds", "starting took"), ("analysis_seconds", "replays and trials afterwards took")):
+    afterwards = "judging" if cost.get("seconds_a_rule") == 0 else "replays and trials"
+    for key, what in (("start_seconds", "starting took"), ("analysis_seconds", f"{afterwards} afterwards took")):
         if cost.get(key):
             lines.append(f"{what} {seconds(cost[key])}")
     return lines

@@ -99,14 +99,29 @@ def test_other_threads_the_loader_and_torch_itself_do_not_count() -> None:
     assert evidence.syncs.calls == []
 
 
-def test_a_loop_of_many_calls_is_not_watched_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cordwood.doctor.probes.syncs._MOST_CALLS", 50)
+def test_a_loop_of_many_calls_is_watched_closely_and_not_for_long() -> None:
     value = torch.ones(1)
-    probe = SyncProbe()
-    evidence = watch(probe, lambda step: [value.item() for _ in range(20)], 12)
-    assert evidence.syncs is not None
-    assert sum(call.calls for call in evidence.syncs.calls) == 50
+    probe, watched = SyncProbe(), make_watched()
+    disturbed: list[int] = []
+    at = [0]
+
+    def disturb() -> bool:
+        disturbed.append(at[0])
+        return at[0] != 9  # that one is disturbed by another probe already
+
+    def step(number: int) -> None:
+        at[0] = number
+        for _ in range(49 if number == 10 else 200):
+            value.item()
+
+    watched.disturb = disturb
+    quiet = Steps(np.ones((1, 6)), count=40, first_waits=np.array([]), numbers=np.array([10], np.int64))
+    evidence = watch(probe, step, 40, watched, Evidence(steps=quiet))
+    assert disturbed == [8, 9, 11, 12, 13, 14, 15, 16]
     assert not probe.wants(20)
+    assert evidence.syncs is not None
+    [call] = evidence.syncs.calls
+    assert sorted(call.by_step) == [8, 10, 11, 12, 13, 14, 15, 16]
 
 
 def test_only_undisturbed_steps_count() -> None:

@@ -42,8 +42,28 @@ def test_printing_in_every_step() -> None:
     assert (finding.place, finding.verified) == (LINE, "measured")
     assert finding.saves_ms == pytest.approx(20.0)
     assert finding.spread_ms == pytest.approx(0.0)
-    assert finding.message == "printing of a tensor of 5,000 elements: 20.0 ms in every step (20%), 1 times a step"
+    assert finding.message == "printing of a tensor of 5,000 elements: 20.0 ms in every step (20%), once a step"
     assert "step % 100 == 0" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("calls", "often"), [(130, "130 times"), (1000, "1,000 times"), (2.5, "2.5 times"), (0.5, "0.5 times"), (1, "once")]
+)
+def test_numbers_are_written_as_people_write_them(calls: float, often: str) -> None:
+    many = call(20.0, "bool()", elements=1)
+    many.calls = int(calls * STEPS)
+    [finding] = judged(many)
+    assert finding.message == f"bool() of a tensor of 1 element: 20.0 ms in every step (20%), {often} a step"
+    assert finding.details[0].rows[0][2] == often.replace("once", "1").removesuffix(" times")
+    many.device = "cuda"
+    [finding] = judged(many)
+    assert f"for cuda, {often}; " in finding.message
+
+
+def test_no_line_takes_more_than_the_step() -> None:
+    [finding] = judged(call(120.0))  # the steps that were watched were slower than the others
+    assert "120 ms in every step (100%)" in finding.message
+    assert finding.saves_ms == pytest.approx(100.0)
 
 
 def test_cheap_and_rare_lines_are_silent() -> None:

@@ -44,6 +44,12 @@ def play(env):
 class Env:
     def step(self, turn):
         return turn * 2
+
+def count(a, b):
+    right = 0
+    for i in range(len(a)):
+        right += a[i].item() == b[i].item()
+    return right
 """
 
 
@@ -135,6 +141,16 @@ def test_a_loop_whose_work_is_elsewhere_is_left_alone(script: dict[str, Any]) ->
     assert findings == []
 
 
+def test_values_that_are_taken_one_by_one_are_taken_once(script: dict[str, Any]) -> None:
+    a, b = torch.randint(3, (64,)), torch.randint(3, (64,))
+    taken = [*samples(40.0, at(script["count"], 33)), *samples(60.0, main_line())]
+    [finding] = judged(evidence_of(lambda: script["count"](a, b), taken, forward=60.0, other=40.0))
+    assert finding.place is not None
+    assert finding.place.source == "right += a[i].item() == b[i].item()"
+    assert "64 rounds" in finding.message
+    assert "(predicted == labels).sum().item()" in finding.fix
+
+
 def test_steps_full_of_work_have_nothing_to_tell(script: dict[str, Any]) -> None:
     x = torch.randn(64, 64)
     evidence = evidence_of(lambda: x @ x, list(samples(100.0, main_line())), forward=100.0)
@@ -155,6 +171,9 @@ def test_many_calls_are_information(script: dict[str, Any], monkeypatch: pytest.
     [finding] = judged(evidence)
     assert (finding.level, finding.saves_ms, finding.place) == ("info", None, None)
     assert finding.message.startswith("calling 100 operations takes 40.0 ms of a step (40%)")
+    evidence.tape.op_ms = [5.0] * 100
+    [finding] = judged(evidence)
+    assert finding.message.startswith("calling 100 operations takes 100 ms of a step (100%)")
 
 
 def test_without_a_tape_it_abstains() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from cordwood.doctor.evidence import Evidence
+from cordwood.doctor.evidence import Evidence, ModuleSeen
 from cordwood.doctor.findings import Abstain, Finding, Rule
 from cordwood.doctor.guidelines import Convolution, heavy_layers
 from cordwood.doctor.probes.deep import Watched
@@ -17,7 +17,8 @@ from cordwood.doctor.rules.shufflenetg1 import ShuffleNetG1, is_unequal
 from cordwood.doctor.rules.shufflenetg2 import ShuffleNetG2, is_grouped
 from cordwood.doctor.rules.shufflenetg3 import ShuffleNetG3
 from cordwood.doctor.rules.shufflenetg4 import ShuffleNetG4
-from tests.doctor.evidences import make_evidence
+from cordwood.doctor.terminal import format_text
+from tests.doctor.evidences import make_evidence, make_report
 
 ALL = [ShuffleNetG1, ShuffleNetG2, ShuffleNetG3, ShuffleNetG4]
 Times = Callable[[Any], float]
@@ -116,6 +117,54 @@ def test_fragmented_modules() -> None:
     assert what.startswith("238 operations")  # 40 products and tanh; 40 + 79 backward, and 39 sums of gradients
     assert judged(ShuffleNetG3, recorded(nn.Sequential(Cells(4)), 2, 4, ms=lambda op: 0.004)) == []
     assert judged(ShuffleNetG3, recorded(nn.Sequential(Cells(40)), 2, 4, ms=lambda op: 1.0)) == []
+
+
+class Recurrent(nn.Module):
+    """A model with a recurrent layer of torch's own, or a loop of cells."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.layer, nn.RNNCellBase):
+            state: torch.Tensor | None = None
+            for step in x:
+                state = self.layer(step, state)
+            assert state is not None
+            return state
+        result: torch.Tensor = self.layer(x)[0]
+        return result
+
+
+@pytest.mark.parametrize("rule", [ShuffleNetG3, ShuffleNetG4])
+@pytest.mark.parametrize("prefix", ["", "module.", "Recurrent.", "Recurrent#2."])
+@pytest.mark.parametrize("layer", [nn.RNN(4, 4), nn.GRU(4, 4), nn.RNNCell(4, 4)])
+def test_recurrent_layers_of_torch_are_not_told_of(layer: nn.Module, prefix: str, rule: type[Rule]) -> None:
+    model = Recurrent(layer)
+    evidence = recorded(model, 40, 2, 4, ms=lambda op: 0.004)
+    assert judged(rule, evidence)  # nothing is known of what the layer is
+    evidence.modules.append(ModuleSeen(model, None))
+    assert evidence.tape is not None
+    for op in evidence.tape.ops:
+        op.module = f"{prefix}{op.module}" if op.module == "layer" else op.module
+    assert judged(rule, evidence) == []
+
+
+def test_a_name_that_two_models_have_says_nothing() -> None:
+    model = nn.Sequential(Cells(40))
+    evidence = recorded(model, 2, 4, ms=lambda op: 0.004)
+    evidence.modules += [ModuleSeen(model, None), ModuleSeen(nn.Sequential(nn.LSTM(4, 4)), None)]
+    assert judged(ShuffleNetG3, evidence)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_what_to_do_is_broken_to_the_width_of_a_terminal(width: int) -> None:
+    found = judged(ShuffleNetG3, recorded(nn.Sequential(Cells(40)), 2, 4, ms=lambda op: 0.004))
+    text = format_text(make_report(found).document, width)
+    assert max(map(len, text.splitlines())) <= width
+    told = " ".join(text.replace("# ", "").split())
+    assert ShuffleNetG3.cure in told
 
 
 def test_elementwise_operations() -> None:

@@ -81,6 +81,9 @@ def test_pinned_copies_that_wait_are_information(trials: Any) -> None:
     assert found.level == "info"
     assert found.saves_ms is None
     assert "non_blocking=True" in found.fix
+    assert "10% of a step" in found.message
+    (found,) = Transfer().judge(evidence_of(call(unpinned=False, ms=120.0)))
+    assert "120 ms, 100% of a step" in found.message  # the steps with it were slower than the mean
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,21 @@ def test_the_best_may_be_what_is_there(trial: Trial) -> None:
     assert evidence.notes == ["workers: tried num_workers 0, 1: the best is what you have"]
 
 
+def test_turns_that_disagree_have_no_spread_to_tell(trial: Trial) -> None:
+    unsure = better(replace(GAIN, saves_ms=20.0, spread_ms=20.0))
+    evidence = evidence_of()
+    trial(unsure)
+    assert Workers().judge(evidence) == []
+    assert "20.0 ± 20.0 ms faster" in evidence.notes[0]
+    evidence = evidence_of()
+    trial(replace(unsure, turns_disagree=True))
+    assert Workers().judge(evidence) == []
+    assert evidence.notes == [
+        "workers: num_workers=2 is 20.0 ms faster than 50.0 ms in the middle of a trial's turns, but slower in some of "
+        "them: too unsure to advise it"
+    ]
+
+
 def test_where_there_was_no_time_to_try_anything_nothing_is_known(trial: Trial) -> None:
     trial(SettingsTrial(Setting(0, None), Setting(0, None), None, {Setting(0, None): 50.0}))
     with pytest.raises(Abstain, match="took longer than the time"):

@@ -30,6 +30,7 @@ class Watched:
     modules: list[ModuleSeen] = field(default_factory=list)
     loaders: list[LoaderSeen] = field(default_factory=list)
     compiled: list[str] = field(default_factory=list)  # what torch.compile was used on
+    disturb: Callable[[], bool] = lambda: True  # the step at hand does not count; whether it had counted until then
     _optimizers: list["ref[Any]"] = field(default_factory=list, init=False)
 
     @property

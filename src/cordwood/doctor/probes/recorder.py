@@ -34,6 +34,7 @@ class Recorder:
             modules=evidence.modules,
             loaders=evidence.loaders,
             compiled=evidence.compiled,
+            disturb=self.tracker.disturb,
         )
         self.leave: Callable[[], object] = lambda: None  # what undoes all patches
         self._guards: dict[str, Guard] = {}

@@ -28,7 +28,8 @@ from cordwood.doctor.places import place_of, user_frame
 from cordwood.doctor.probes.deep import DeepProbe, Watched
 
 _STEPS = range(8, 40)
-_MOST_CALLS = 20_000  # over all steps: a loop of many calls must not be slowed down for long
+_MANY_CALLS = 50  # in a step: to time as many slows it, so it is one that was watched closely
+_MOST_CLOSE_STEPS = 8
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 # What the user writes, by the method that it comes down to.
@@ -61,13 +62,15 @@ class SyncProbe(DeepProbe):
         self._inside = False
         self._step = 0
         self._steps: list[int] = []
-        self._calls_left = _MOST_CALLS
+        self._calls = 0  # in the step at hand
+        self._close: set[int] = set()  # steps that nothing but this has slowed
+        self._close_left = _MOST_CLOSE_STEPS
         self._seen: dict[tuple[CodeType | None, int, str, str], SyncCall] = {}
         self._compiled = False
         self._failure = ""
 
     def wants(self, step: int) -> bool:
-        return step in _STEPS and self._calls_left > 0 and not self._compiled
+        return step in _STEPS and self._close_left > 0 and not self._compiled
 
     def is_over(self, step: int) -> bool:
         return step > _STEPS[-1]
@@ -77,7 +80,7 @@ class SyncProbe(DeepProbe):
             # torch.compile looks at these methods: replaced ones would be compiled in another way.
             self._compiled = True
             return
-        self._step, self._thread, self._inside = step, watched.thread(), False
+        self._step, self._thread, self._inside, self._calls = step, watched.thread(), False, 0
         try:
             for name, written in _METHODS.items():
                 self._replace(torch.Tensor, name, written, watched)
@@ -106,7 +109,7 @@ class SyncProbe(DeepProbe):
             return
         steps = set(self._steps)
         if evidence.steps is not None:
-            steps &= {int(number) for number in evidence.steps.numbers}
+            steps &= {int(number) for number in evidence.steps.numbers} | self._close
         if not steps:
             evidence.missing[self.signal] = "no undisturbed training step was left to watch for taken values"
             return
@@ -119,7 +122,7 @@ class SyncProbe(DeepProbe):
     def _timed(self, original: Callable[..., Any], written: str, watched: Watched) -> Callable[..., Any]:
         @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            if self._inside or get_ident() != self._thread or self._calls_left <= 0:
+            if self._inside or get_ident() != self._thread:
                 return original(*args, **kwargs)
             self._inside = True
             began = perf_counter_ns()
@@ -131,7 +134,7 @@ class SyncProbe(DeepProbe):
             try:
                 self._note(written, args[0] if args else kwargs.get("input"), result, took, watched)
             except Exception as error:  # the user's call has succeeded: it must not fail because of us
-                self._calls_left = 0
+                self._thread, self._close_left = None, 0
                 self._failure = f"watching for taken values failed: {error!r}"
             return result
 
@@ -147,7 +150,11 @@ class SyncProbe(DeepProbe):
         device = tensor.device.type if plain else "cpu"
         if written == ".to()" and (device == "cpu" or result.device.type != "cpu"):
             return
-        self._calls_left -= 1
+        self._calls += 1
+        if self._calls == _MANY_CALLS:
+            self._close_left -= 1
+            if watched.disturb():
+                self._close.add(self._step)
         found = user_frame(frame)
         code, line = (None, 0) if found is None else (found.f_code, found.f_lineno)
         key = (code, line, written, device)

@@ -16,6 +16,7 @@ _SHARE = 0.10  # of a file
 _MUCH = 1_000_000  # bytes a call
 _LARGEST = 1 << 30  # bytes: more are not written for a trial
 _SECONDS = 2.0
+_UNLIKE = 2.0  # times as slow, or as fast, as in the run: beyond that a trial shows nothing of it
 
 
 class BloatedSave(Rule):
@@ -60,7 +61,9 @@ def _finding(call: SaveCall, evidence: Evidence) -> Finding:
     saves = spread = None
     level: Level = "medium"
     if gain is not None and gain.is_sure and steps is not None and len(steps.times):
-        saves, spread = (ms * call.calls / steps.count for ms in (gain.saves_ms, gain.spread_ms))
+        # The trial tells the share; in the run the disk and the caches may have been busier, or the file older.
+        slower = min(max(call.seconds * 1e3 / call.calls / gain.before_ms, 1 / _UNLIKE), _UNLIKE)
+        saves, spread = (ms * slower * call.calls / steps.count for ms in (gain.saves_ms, gain.spread_ms))
         if saves >= HIGH_SHARE * steps.mean_ms:
             level = "high"
     return Finding(

@@ -112,8 +112,8 @@ class CacheablePreprocessing(Rule):
                 f"a packed store would save {milliseconds(saves)} a step, but takes {human(int(trial.store_bytes))}, "
                 f"and {human(free)} are free here"
             )
-        now = trial.batch_size * batches / steps.mean_ms * 1e3
-        then = trial.batch_size * batches / (steps.mean_ms - saves) * 1e3
+        usual = min(steps.mean_ms, steps.typical_ms)
+        now, then = (trial.batch_size * batches / ms * 1e3 for ms in (usual, usual - saves))
         once = len(part.dataset) * trial.packed_ms / 1e3
         message = (
             f"{part.what} gives the same samples in every epoch, bit for bit, and is {percent(trial.share)} of "
@@ -162,14 +162,15 @@ def _per_step(trial: PackTrial, steps: Steps, batches: float, workers: int) -> t
     """What is saved in a step, in the run's own milliseconds: the trial tells the share, the machine may be slower or
     faster by now."""
     gain = trial.gain
-    scale = steps.mean_ms / gain.before_ms if gain.before_ms > 0 else 0.0
+    usual = min(steps.mean_ms, steps.typical_ms)  # a busy moment of the run is not promised to be saved
+    scale = usual / gain.before_ms if gain.before_ms > 0 else 0.0
     if not 1 / _UNLIKE < scale / batches < _UNLIKE:
         raise Abstain(
-            f"a batch took {milliseconds(steps.mean_ms / batches)} in the run, but {milliseconds(gain.before_ms)} in "
+            f"a batch took {milliseconds(usual / batches)} in the run, but {milliseconds(gain.before_ms)} in "
             "the trial of the same loader, so the trial shows nothing"
         )
     # Without workers nothing competes with training now, so no more than the waiting can be saved.
-    most = steps.mean_ms if workers else steps.phase_ms("wait")
+    most = usual if workers else steps.phase_ms("wait")
     return min(gain.saves_ms * scale, most), gain.spread_ms * scale
 
 

@@ -1,5 +1,7 @@
 """Validation with dropout and batch statistics still in train mode."""
 
+from torch import nn
+
 from cordwood.doctor.evidence import Evidence
 from cordwood.doctor.findings import Abstain, Finding, Rule
 from cordwood.doctor.modes import learns_statistics
@@ -37,13 +39,12 @@ class EvalInTrainMode(Rule):
             layers = seen.layers
             if seen.in_train_mode < max(_AT_LEAST, _MOST * seen.batches) or not layers:
                 continue
-            names = ", ".join(layers[:_MOST_NAMES]) + (", ..." if len(layers) > _MOST_NAMES else "")
             findings.append(
                 Finding(
                     rule=self.id,
                     message=(
                         f"{seen.in_train_mode} of {seen.batches} validation batches ran in train mode, though "
-                        f"{_counted(layers)} differently there ({names}): its figures are wrong"
+                        f"{_named(layers, seen.module)}: its figures are wrong"
                         f"{_LEARNS if learns_statistics(seen.module) else ''}"
                     ),
                     fix="model.eval()\nwith torch.no_grad():\n    ...  # validation\nmodel.train()",
@@ -55,5 +56,10 @@ class EvalInTrainMode(Rule):
         return findings
 
 
-def _counted(layers: list[str]) -> str:
-    return "1 layer behaves" if len(layers) == 1 else f"{len(layers)} layers behave"
+def _named(layers: list[str], module: nn.Module) -> str:
+    kinds = {name: type(layer).__name__ for name, layer in module.named_modules()}
+    names = [f"`{name}` ({kinds[name]})" if name in kinds else f"`{name}`" for name in layers[:_MOST_NAMES]]
+    if len(layers) == 1:
+        return f"layer {names[0]} behaves differently there"
+    more = ", ..." if len(layers) > _MOST_NAMES else ""
+    return f"{len(layers)} layers behave differently there, {', '.join(names)}{more}"

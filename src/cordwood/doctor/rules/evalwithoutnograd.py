@@ -9,6 +9,7 @@ import torch
 from cordwood.doctor.evidence import Evidence, ValidationSeen
 from cordwood.doctor.findings import Abstain, Finding, Rule
 from cordwood.doctor.pairs import Gain, measure_pair
+from cordwood.doctor.wording import milliseconds
 
 _AT_LEAST = 2  # batches
 _MOST = 0.5  # of them: a few that are unlike the rest are something else
@@ -49,7 +50,8 @@ def _finding(rule: str, seen: ValidationSeen, evidence: Evidence) -> Finding:
     steps = evidence.steps.count if evidence.steps is not None else 0
     told, saves, spread = "", None, None
     if gain is not None and gain.saves_ms > 3 * gain.spread_ms:
-        told = f"; without, a batch takes {gain.after_ms:.1f} ms in place of {gain.before_ms:.1f} ms"
+        before, after = milliseconds(gain.before_ms), milliseconds(gain.after_ms)
+        told = f"; without, a batch takes {after} in place of {before}" if before != after else ""
         if steps:
             saves = gain.saves_ms * seen.with_gradients / steps
             spread = gain.spread_ms * seen.with_gradients / steps

@@ -9,7 +9,8 @@ import torch
 from cordwood.doctor.evidence import Evidence, Steps, SyncCall, SyncsSeen
 from cordwood.doctor.findings import MEDIUM_SHARE, Detail, Finding, Place, Rule
 from cordwood.doctor.taken import OPERATION, array_work
-from cordwood.doctor.wording import milliseconds, percent
+from cordwood.doctor.wording import milliseconds, share_of_step, times
+from cordwood.tensors.sizes import counted
 
 _FEWEST_STEPS = 3  # in which a line was seen: once in a while is how logging should be
 _LONG_LIST = 10_000  # elements: shorter ones are freed in no time
@@ -58,21 +59,21 @@ class HiddenSync(Rule):
 
 
 def _finding(place: Place, calls: list[SyncCall], watched: int, steps: Steps, evidence: Evidence) -> Finding | None:
-    times: dict[int, float] = defaultdict(float)
+    by_step: dict[int, float] = defaultdict(float)
     for call in calls:
         for step, ms in call.by_step.items():
-            times[step] += ms
-    in_calls = (sum(times.values()) + sum(map(_freeing_ms, calls))) / watched
+            by_step[step] += ms
+    in_calls = (sum(by_step.values()) + sum(map(_freeing_ms, calls))) / watched
     in_arrays = sum(call.numpy_milliseconds for call in calls) / watched
     cost = in_calls + in_arrays
-    if len(times) < _FEWEST_STEPS or cost < MEDIUM_SHARE * steps.mean_ms:
+    if len(by_step) < _FEWEST_STEPS or cost < MEDIUM_SHARE * steps.mean_ms:
         return None
-    spread = _spread(list(times.values()), watched)
+    spread = _spread(list(by_step.values()), watched)
     if in_arrays and evidence.stacks is not None:
         spread += evidence.stacks.spread_ms(in_arrays)
     on_device = next((call.device for call in calls if call.device != "cpu"), "")
     # Without the wait a step takes as long as the host or the device alone, whichever is slower.
-    saves = min(cost, max(0.0, steps.mean_ms - in_calls)) if on_device else cost
+    saves = min(cost, max(0.0, steps.mean_ms - in_calls) if on_device else steps.mean_ms)
     if saves <= 3 * spread or saves < MEDIUM_SHARE * steps.mean_ms:
         return None
     operations = sorted({call.operation for call in calls}, key=lambda name: name == OPERATION)
@@ -93,7 +94,7 @@ def _finding(place: Place, calls: list[SyncCall], watched: int, steps: Steps, ev
                     (
                         call.operation,
                         call.device,
-                        f"{call.calls / watched:.2g}",
+                        times(call.calls / watched),
                         f"{(call.milliseconds + call.numpy_milliseconds) / watched:.3f}",
                         f"{call.elements:,}",
                     )
@@ -136,18 +137,22 @@ def _spread(times: list[float], watched: int) -> float:
 
 def _message(operations: list[str], calls: float, cost: float, steps: Steps, device: str, elements: int) -> str:
     what = " and ".join(operations)
-    share = percent(cost / steps.mean_ms)
+    share = share_of_step(cost, steps.mean_ms)
     if device:
         return (
-            f"{what} waits {milliseconds(cost)} a step ({share}) for {device}, {calls:.2g} times; the device then "
+            f"{what} waits {milliseconds(cost)} a step ({share}) for {device}, {_often(calls)}; the device then "
             "idles until Python has queued new work. Saves at most what Python could do meanwhile"
         )
     work = (
         "NumPy works on values that were taken out of a tensor"
         if operations == [OPERATION]
-        else f"{what} of a tensor of {elements:,} elements"
+        else f"{what} of a tensor of {counted(elements, 'element')}"
     )
-    return f"{work}: {milliseconds(cost)} in every step ({share}), {calls:.2g} times a step"
+    return f"{work}: {milliseconds(cost)} in every step ({share}), {_often(calls)} a step"
+
+
+def _often(calls: float) -> str:
+    return "once" if (told := times(calls)) == "1" else f"{told} times"
 
 
 def _fix(operations: list[str], device: str) -> str:

@@ -28,6 +28,7 @@ _HEAVY = (
     "aten::_scaled_dot_product",
 )
 _LOWER = (torch.bfloat16, torch.float16)
+_LEAST_SPREAD = 0.1  # of the gain: the rest of a step runs beside the replayed passes, and changes with them
 _MOST_MODULES = 3  # that are replayed: a generator, a discriminator ...
 
 
@@ -114,7 +115,7 @@ class Precision(Rule):
             fix=way.fix,
             place=seen.place,
             saves_ms=gain.saves_ms * calls,
-            spread_ms=gain.spread_ms * calls,
+            spread_ms=max(gain.spread_ms * calls, _LEAST_SPREAD * gain.saves_ms * calls),
             verified="replay",
             details=(_figures(tried),),
             level="info" if replay.device.type == "cpu" else None,

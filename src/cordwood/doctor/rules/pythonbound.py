@@ -21,6 +21,13 @@ _LOOP_PART = 0.1  # of the plain lines around a loop: less, and it is not the lo
 _MOST_FUNCTIONS = 10
 _MAKING = ("aten::lift_fresh", "aten::detach", "aten::_to_copy", "aten::alias")  # what torch.tensor() comes down to
 
+_TAKEN = "aten::_local_scalar_dense"  # what .item() comes down to
+_AT_ONCE = "out = x * w    # not: for i in range(n): out[i] = x[i] * w[i]"
+_AT_ONCE_TAKEN = (
+    "right = (predicted == labels).sum().item()\n"
+    "# not: for i in range(n): right += predicted[i].item() == labels[i].item()"
+)
+
 
 class PythonBound(Rule):
     """Sets the time of operations against the time of the steps, and finds loops by stack samples."""
@@ -31,7 +38,7 @@ class PythonBound(Rule):
         "Stack samples tell which loops of the user's code a step spends its time in; the operations that they call "
         "are known from one step that was written down, and replayed. It speaks of a loop that takes 10% of a step or "
         "more and whose rounds work on different parts of the same tensor without needing each other, or that computes "
-        "in plain Python itself. What the calls of all operations take, measured with one element in each, is "
+        "in plain Python itself. What the calls of all operations take, measured with two elements along each axis, is "
         "information, from 30% of a step on."
     )
     costs = (
@@ -145,10 +152,8 @@ def _of_operations(loop: LoopTime, forward: list[int], backward: list[int], seen
         f" ({percent((loop.ms + in_backward) / mean)}): {rounds:,} rounds with {len(forward):,} small operations, each "
         "of which costs its call. All rounds at once spare most of that"
     )
-    fix = (
-        "# all rounds at once, in place of one after the other:\n"
-        "out = x * w    # not: for i in range(n): out[i] = x[i] * w[i]"
-    )
+    taken = any(work.ops[index].name == _TAKEN for index in forward)
+    fix = f"# all rounds at once, in place of one after the other:\n{_AT_ONCE_TAKEN if taken else _AT_ONCE}"
     return _finding(message, fix, loop.heaviest, loop.lines, loop.ms, in_backward - left, seen)
 
 
@@ -195,7 +200,8 @@ def _finding(
 
 
 def _without_culprit(seen: _Seen) -> Finding:
-    calls, count = seen.work.calls, len(seen.work.ops)
+    # A replay may take longer than the run did: calls take no more than all of a step.
+    calls, count = min(seen.work.calls, seen.steps.median_ms), len(seen.work.ops)
     return Finding(
         rule=PythonBound.id,
         message=(

@@ -23,8 +23,9 @@ class ShuffleNetG3(Rule):
         "Many small ones in place of few large ones use the hardware badly (guideline 3 of ShuffleNet V2)."
     )
     wrong = (
-        "A loop over time steps cannot always be written otherwise. This is information; no gain is promised, and "
-        "`python-bound` measures what the calls themselves cost."
+        "A loop over time steps cannot always be written otherwise. Recurrent layers of torch (`nn.LSTM`, `nn.GRU` and "
+        "their like) are not told of: how they are cut is not yours to change. This is information; no gain is "
+        "promised, and `python-bound` measures what the calls themselves cost."
     )
     cure = (
         "Work on stacked tensors in place of a loop over parts; use the fused form of a layer where there is one "
@@ -39,8 +40,9 @@ class ShuffleNetG3(Rule):
 
 
 def is_fragmented(layer: Layer) -> bool:
-    """Whether its time goes into many small operations."""
-    return layer.operations >= _LEAST_OPERATIONS and layer.ms / layer.operations < _SMALL_MS
+    """Whether its time goes into many small operations; a recurrent layer of torch is the cure, not the fault."""
+    small = layer.operations >= _LEAST_OPERATIONS and layer.ms / layer.operations < _SMALL_MS
+    return small and not layer.recurrent
 
 
 def _described(layer: Layer) -> str:

@@ -23,7 +23,7 @@ class ShuffleNetG4(Rule):
     )
     wrong = (
         "Activations and shortcuts are what makes networks learn. This is information; no gain is promised. The "
-        "optimizer is not counted."
+        "optimizer is not counted, nor are recurrent layers of torch, whose activations cannot be changed."
     )
     cure = (
         "In-place forms (`nn.ReLU(inplace=True)`) write less; cheaper activations compute less; `torch.compile` fuses "
@@ -31,7 +31,7 @@ class ShuffleNetG4(Rule):
     )
 
     def judge(self, evidence: Evidence) -> list[Finding]:
-        found = [layer for layer in heavy_layers(evidence) if share_of(layer) >= LEAST_SHARE]
+        found = [layer for layer in heavy_layers(evidence) if share_of(layer) >= LEAST_SHARE and not layer.recurrent]
         total = sum(map(share_of, found))
         if total < _LEAST_TOTAL:
             return []

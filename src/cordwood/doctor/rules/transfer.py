@@ -7,7 +7,7 @@ import torch
 from cordwood.doctor.copytrial import Change, try_copies
 from cordwood.doctor.evidence import Evidence, Steps, TransferCall
 from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Finding, Rule
-from cordwood.doctor.wording import milliseconds, percent
+from cordwood.doctor.wording import milliseconds, share_of_step
 from cordwood.tensors.sizes import human
 
 _LEAST_SHARE = 0.05  # of a step
@@ -79,7 +79,7 @@ class Transfer(Rule):
             return None
         message = (
             f"{what} come from pinned memory, and the program waits for them ({milliseconds(line.ms)}, "
-            f"{percent(line.ms / steps.mean_ms)} of a step): with non_blocking=True it goes on meanwhile"
+            f"{share_of_step(line.ms, steps.mean_ms)} of a step): with non_blocking=True it goes on meanwhile"
         )
         return Finding(self.id, message, _NON_BLOCKING, line.call.place, level="info")
 

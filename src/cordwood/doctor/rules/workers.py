@@ -84,11 +84,22 @@ def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list
         )
     gain = replace(gain, spread_ms=max(gain.spread_ms, _LEAST_SPREAD * gain.before_ms))
     if not gain.is_sure or gain.saves_ms < MEDIUM_SHARE * step_ms:
-        change = f"{abs(gain.saves_ms):.1f} ± {gain.spread_ms:.1f} ms {'faster' if gain.saves_ms > 0 else 'slower'}"
-        told = f"{trial.best.code()} is {change} than {gain.before_ms:.1f} ms in a trial"
-        evidence.notes.append(f"workers: {told}: too little, or too unsure, to advise it")
+        evidence.notes.append(f"workers: {_unsure(trial, gain)}")
         return []
     return [_finding(seen, trial, gain, batches, living=seen.epochs > 1)]
+
+
+def _unsure(trial: SettingsTrial, gain: Gain) -> str:
+    """What is told of a setting that is not advised."""
+    way, other = ("faster", "slower") if gain.saves_ms > 0 else ("slower", "faster")
+    by = f"{abs(gain.saves_ms):.1f}"
+    if trial.turns_disagree:  # the spread then stands for the doubt, and is no measurement
+        return (
+            f"{trial.best.code()} is {by} ms {way} than {gain.before_ms:.1f} ms in the middle of a trial's turns, but "
+            f"{other} in some of them: too unsure to advise it"
+        )
+    told = f"{trial.best.code()} is {by} ± {gain.spread_ms:.1f} ms {way} than {gain.before_ms:.1f} ms in a trial"
+    return f"{told}: too little, or too unsure, to advise it"
 
 
 def _finding(seen: LoaderSeen, trial: SettingsTrial, gain: Gain, batches: float, living: bool) -> Finding:
