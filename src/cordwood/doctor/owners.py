@@ -6,13 +6,13 @@ attribute_place(Net, "aux")         # the line `self.aux = nn.Linear(8, 4)`
 """
 
 import ast
-import gc
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import torch
 
+from cordwood.doctor.alive import alive, with_subclasses
 from cordwood.doctor.findings import Place
 from cordwood.doctor.places import is_users
 from cordwood.doctor.syntax import function_at, own_nodes, source_line, tree_of
@@ -45,16 +45,14 @@ def find_owners(wanted: dict[int, Any], roots: list[torch.nn.Module]) -> dict[in
     found = _below(wanted, roots)
     missing = {identity: parameter for identity, parameter in wanted.items() if identity not in found}
     if missing:
-        things = gc.get_objects()
-        if len(things) <= _MOST_OBJECTS:
-            modules = [thing for thing in things if issubclass(type(thing), torch.nn.Module)]
-            inner = {id(child) for module in modules for child in module._modules.values()}
-            outermost = [module for module in modules if id(module) not in inner]
-            found |= {
-                identity: [Owner((type(owner.chain[0]).__name__, *owner.path), (owner.chain[0], *owner.chain))]
-                for identity, owners in _below(missing, outermost).items()
-                for owner in owners[:1]
-            }
+        modules = alive(with_subclasses(torch.nn.Module), _MOST_OBJECTS) or []
+        inner = {id(child) for module in modules for child in module._modules.values()}
+        outermost = [module for module in modules if id(module) not in inner]
+        found |= {
+            identity: [Owner((type(owner.chain[0]).__name__, *owner.path), (owner.chain[0], *owner.chain))]
+            for identity, owners in _below(missing, outermost).items()
+            for owner in owners[:1]
+        }
     return found
 
 

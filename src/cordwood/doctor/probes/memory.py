@@ -9,7 +9,6 @@ A tensor that was there ten steps ago and still is, and whose company grows, is 
 grows by the same number of nodes each step. Tensors are remembered weakly: looking keeps nothing alive.
 """
 
-import gc
 import os
 import sys
 import weakref
@@ -22,6 +21,7 @@ from typing import Any
 
 import torch
 
+from cordwood.doctor.alive import alive
 from cordwood.doctor.evidence import Evidence, Kept, MemorySeen
 from cordwood.doctor.holders import Holder, find_holders, user_frames
 from cordwood.doctor.keeping import keeping_place
@@ -149,12 +149,11 @@ def _grows_evenly(nodes: list[int], steps: list[int]) -> bool:
 
 def _with_graph() -> list[torch.Tensor]:
     """All tensors that are alive and hold a graph."""
-    things = gc.get_objects()
-    if len(things) > _MOST_OBJECTS:
-        raise RuntimeError(f"the program has {len(things):,} objects: going through them takes too long")
-    # type(), since isinstance() asks the object, and lazily imported modules answer by importing themselves.
     # Subclasses are left out, since they may answer with code of their own.
-    return [thing for thing in things if type(thing) is torch.Tensor and _has_graph(thing)]
+    tensors = alive({torch.Tensor}, _MOST_OBJECTS)
+    if tensors is None:
+        raise RuntimeError(f"the program has more than {_MOST_OBJECTS:,} objects: going through them takes too long")
+    return [tensor for tensor in tensors if _has_graph(tensor)]
 
 
 def _has_graph(tensor: torch.Tensor) -> bool:
