@@ -18,7 +18,10 @@ from benchmarks.harness import Spread
 from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.pack_data import counts
 from benchmarks.tensor_data import scratch
-from cordwood import codecs
+from cordwood.packing.beginning import settled_before
+from cordwood.packing.transforms import prepare_transform
+from cordwood.packing.work import Work
+from cordwood.store import manifest
 
 TITLE = "Overhead of packing"
 KEYS = ("pack-overhead",)
@@ -26,6 +29,7 @@ TRANSFORM = 0.005  # seconds of a core
 MAY_ADD = 0.1  # of that
 ROUNDS = 5
 WORKERS = 1
+AT_ONCE = 16  # samples: about what a worker gets in a task
 
 
 class Prepared(torch.utils.data.Dataset[dict[str, Any]]):
@@ -77,7 +81,6 @@ def measure(settings: Settings) -> Outcome:
         file = folder / "prepared.npy"
         floats = [normalise(pixels) for pixels in photographs.pixels]
         np.save(file, np.stack(floats))
-        plan = codecs.plan(floats, "balanced")
         packed: list[Cost] = []
         alone: list[Cost] = []
         for turn in range(2 if settings.quick else ROUNDS):
@@ -86,7 +89,8 @@ def measure(settings: Settings) -> Outcome:
                 for count in (few, 2 * few)
             )
             packed.append((twice - once) / few)
-            alone.append(cost_of(partial(work_alone, Prepared(file, few), plan)) / few)
+            store = folder / f"{turn}-{few}.cordwood"
+            alone.append(cost_of(partial(work_alone, Prepared(file, few), store)) / few)
     added = [one - other for one, other in zip(packed, alone, strict=True)]
     table = Table(
         "A transform of five milliseconds on prepared photographs: a sample's milliseconds",
@@ -97,8 +101,8 @@ def measure(settings: Settings) -> Outcome:
     table.notes += [
         f"`pack` runs with one worker over {few:,} and over {2 * few:,} samples, and the difference of the two is "
         "divided by the difference in samples: starting and ending cancel out. Alone, one process reads the same "
-        "samples, runs the same transform and encodes the images by the plan of the same goal, and writes nothing. "
-        "What pack adds has everything else in it: handing over, ordering, checksums, writing, syncing.",
+        "samples, runs the same transform, and encodes by the same plans and the same code as a worker; it writes "
+        "nothing. What pack adds has everything else in it: handing over, ordering, writing, syncing.",
         f"The transform takes {TRANSFORM * 1e3:g} ms of CPU time. The goal allows a tenth of that, for the larger of "
         "the two figures.",
     ]
@@ -126,8 +130,9 @@ def pack(source: Prepared, store: Path) -> None:
     cw.pack(source, store, transform=five_milliseconds, workers=WORKERS, progress=False)
 
 
-def work_alone(source: Prepared, plan: codecs.Plan) -> None:
-    """What has to be done in any case."""
-    for number in range(len(source)):
-        sample = five_milliseconds(source[number])
-        codecs.encode(sample["image"].numpy(), plan)
+def work_alone(source: Prepared, store: Path) -> None:
+    """What has to be done in any case, as a worker does it; `store` tells the schema and the plans."""
+    work = Work(source.__getitem__, prepare_transform(five_milliseconds), seed=0, batch=1)
+    work.settle(settled_before(store, manifest.read(store)))
+    for first in range(0, len(source), AT_ONCE):
+        work.do(first, range(first, min(first + AT_ONCE, len(source))))
