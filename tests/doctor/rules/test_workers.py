@@ -74,6 +74,15 @@ def test_a_measured_gain_is_told(trial: Trial) -> None:
     assert ("num_workers=4, prefetch_factor=2", "RuntimeError: no") in finding.details[0].rows
 
 
+@pytest.mark.parametrize(("workers", "saves"), [(0, 12.0), (1, 20.0)])
+def test_no_more_is_promised_than_is_waited_where_nothing_competes(workers: int, saves: float, trial: Trial) -> None:
+    found = better()
+    found.current = Setting(workers, 2 if workers else None)
+    trial(found)
+    (finding,) = Workers().judge(evidence_of(workers, wait=12.0, jitter=0.0, backward=18.0))
+    assert finding.saves_ms == pytest.approx(saves)
+
+
 def test_workers_of_several_epochs_are_to_live_on(trial: Trial) -> None:
     trial(better())
     (finding,) = Workers().judge(evidence_of(epochs=3))

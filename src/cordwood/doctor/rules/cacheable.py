@@ -113,7 +113,7 @@ class CacheablePreprocessing(Rule):
                 f"and {human(free)} are free here"
             )
         usual = min(steps.mean_ms, steps.typical_ms)
-        now, then = (trial.batch_size * batches / ms * 1e3 for ms in (usual, usual - saves))
+        now, then = (trial.batch_size * batches / max(ms, 1e-3) * 1e3 for ms in (usual, usual - saves))
         once = len(part.dataset) * trial.packed_ms / 1e3
         message = (
             f"{part.what} gives the same samples in every epoch, bit for bit, and is {percent(trial.share)} of "

@@ -83,6 +83,8 @@ def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list
             f"of the same settings: {why}, so the trial shows nothing"
         )
     gain = replace(gain, spread_ms=max(gain.spread_ms, _LEAST_SPREAD * gain.before_ms))
+    if not trial.current.num_workers:  # nothing competes with training now, so no more than the waiting can be saved
+        gain = replace(gain, saves_ms=min(gain.saves_ms, steps.phase_ms("wait") / batches))
     if not gain.is_sure or gain.saves_ms < MEDIUM_SHARE * step_ms:
         evidence.notes.append(f"workers: {_unsure(trial, gain)}")
         return []
