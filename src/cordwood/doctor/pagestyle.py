@@ -73,6 +73,8 @@ svg { display: block; width: 100%; print-color-adjust: exact; -webkit-print-colo
 footer { padding-top: 1rem; padding-bottom: 2rem; color: var(--quiet); font-size: .9rem; }
 @media (max-width: 480px) {
   body { font-size: 15px; } .finding { padding: .6rem .7rem; } pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+  table { font-size: .8rem; } th { white-space: normal; } th, td { padding-right: .45rem; }
+  td:not(.number) { overflow-wrap: anywhere; } td.name { min-width: 5.5rem; }
   .waterfall { grid-template-columns: 6.5rem 1fr auto; gap: .2rem .4rem; font-size: .82rem; } }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --line: #bbb; --text: #000; --quiet: #444; --code: #f2f2f2;
