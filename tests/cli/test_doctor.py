@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from cordwood import cli
-from cordwood.cli.doctor import print_report
+from cordwood.cli.doctor import _Judging, print_report
 from cordwood.doctor import script
 from cordwood.doctor.findings import Finding, Place
 from cordwood.doctor.report import Report
@@ -329,6 +330,32 @@ def examine(folder: Path, *words: str) -> subprocess.CompletedProcess[Any]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
+def test_a_terminal_shows_what_is_tried_out(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "train.py", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # Linux's way to say that nobody writes any more
+            while more := os.read(ours, 1 << 16):
+                shown += more
+        os.close(ours)
+    assert process.returncode == 0
+    line, _, report = shown.decode().rpartition("\r" + " " * 10)
+    assert "\rdoctor: replays and trials: data-starved  1/" in line
+    assert "doctor: " in report
+    assert "replays and trials:" not in report
+
+
+def test_telling_of_trials_never_fails() -> None:
+    stream = Terminal()
+    judging = _Judging(stream)
+    stream.close()
+    judging("workers", 1, 18)
+    judging.clear()
+
+
 @pytest.mark.parametrize("streams", ["sys.stdout", "sys.stderr", "sys.stdout, sys.stderr"])
 def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
     closing = TRAINING.replace("sys.exit(int(sys.argv[1]))", f"for each in ({streams},):\n    each.close()")
@@ -337,6 +364,12 @@ def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "trained [] __main__\n")
     assert done.stderr.startswith("doctor: ")
     assert Report.load(tmp_path / "r.json").document["script"] == "closing.py"
+    if streams == "sys.stdout":
+        (tmp_path / "closing.py").write_text(f"{closing}\nraise ValueError('too late')\n", encoding="utf-8")
+        done = examine(tmp_path, "closing.py")
+        assert done.returncode == 1
+        assert "ValueError: too late" in done.stderr
+        assert "the script ended with exit code 1 after" in done.stderr
 
 
 def test_a_real_script_from_end_to_end(tmp_path: Path) -> None:

@@ -77,6 +77,12 @@ class Interrupted(Speaks):
         raise KeyboardInterrupt
 
 
+def test_each_rule_is_told_of_before_it_is_asked() -> None:
+    told: list[tuple[str, int, int]] = []
+    judge(Evidence(), [Speaks, Broken, Silent], lambda *words: told.append(words))
+    assert told == [("speaks", 1, 3), ("broken", 2, 3), ("silent", 3, 3)]
+
+
 def test_ctrl_c_ends_the_judging_and_keeps_what_was_found() -> None:
     outcomes = judge(Evidence(), [Speaks, Interrupted, Silent])
     assert [outcome.status for outcome in outcomes] == ["found", "abstained", "abstained"]

@@ -4,10 +4,12 @@ import argparse
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from cordwood.cli.colour import wants_colour
+from cordwood.cli.progress import Progress
 from cordwood.errors import StorageError, UsageError
 from cordwood.spelling import did_you_mean, did_you_mean_path
 
@@ -89,11 +91,17 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
 
     stderr, spare = sys.stderr, _duplicate(sys.stderr)  # the script may close it, or put something else in its place
     profile: Path | None = arguments.pstats
+    judging = _Judging(stderr) if not arguments.quiet and not rank and stderr.isatty() else None
     options = Options(
-        steps=arguments.steps, seconds=arguments.seconds, pstats=None if profile is None else str(profile)
+        steps=arguments.steps,
+        seconds=arguments.seconds,
+        pstats=None if profile is None else str(profile),
+        progress=judging,
     )
     was_there = _changed_at(profile)
     code, report = run_script(words[0], words[1:], options, module=arguments.module)
+    if judging is not None:
+        judging.clear()
     stderr = _open_again(stderr, spare)
     if not arguments.quiet and not rank:
         _tell_of_misplaced(words, [name for name, file in files.items() if file is None], arguments.module, stderr)
@@ -118,6 +126,18 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
             if file is not None:
                 _print(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
     return code or unsaved or report.exit_code
+
+
+class _Judging(Progress):
+    """Tells who waits after the script's end what is being tried out; the script may have closed the stream."""
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        with suppress(OSError, ValueError):
+            super().__call__(f"doctor: replays and trials: {step}", done, total)
+
+    def clear(self) -> None:
+        with suppress(OSError, ValueError):
+            super().clear()
 
 
 def _duplicate(stream: TextIO) -> int | None:

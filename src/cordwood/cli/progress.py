@@ -38,7 +38,11 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # The line was only of use while the job ran: leave the terminal to what comes next.
+        self.clear()
+
+    def clear(self) -> None:
+        """The line was only of use while the job ran: leave the terminal to what comes next."""
         if self._shown:
             self._stream.write("\r" + " " * len(self._shown) + "\r")
             self._stream.flush()
+            self._shown = ""

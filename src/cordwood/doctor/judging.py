@@ -6,7 +6,7 @@ A rule that breaks is told of and harms no other: what it would have said is mis
 """
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +17,7 @@ from cordwood.doctor.rules import ALL_RULES
 if TYPE_CHECKING:
     from cordwood.doctor.evidence import Evidence
 
+Progress = Callable[[str, int, int], object]
 Status = Literal["found", "passed", "abstained", "failed", "silenced"]
 _STARVED = "data-starved"
 _CURES = frozenset(("workers", "cacheable-preprocessing"))
@@ -33,12 +34,19 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
 
 
-def judge(evidence: "Evidence", rules: Sequence[type[Rule]] = ALL_RULES) -> list[Outcome]:
-    """Ask every rule. Random generators are as before afterwards, whatever rules replay; Ctrl-C ends the judging."""
+def judge(
+    evidence: "Evidence", rules: Sequence[type[Rule]] = ALL_RULES, progress: Progress | None = None
+) -> list[Outcome]:
+    """Ask every rule. Random generators are as before afterwards, whatever rules replay; Ctrl-C ends the judging.
+
+    ``progress`` is told of each rule before it is asked, and how many there are: replays and trials take their time.
+    """
     outcomes: list[Outcome] = []
     with _generators_kept():
         try:
             for rule in rules:
+                if progress is not None:
+                    progress(rule.id, len(outcomes) + 1, len(rules))
                 outcomes.append(_ask(rule(), evidence))
         except KeyboardInterrupt:
             # What was measured in hours is not lost with the trials: the rest is left out, and said so.

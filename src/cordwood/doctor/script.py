@@ -21,6 +21,7 @@ from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cordwood.doctor.children import Children
+from cordwood.doctor.judging import Progress
 from cordwood.doctor.places import count_as_own
 from cordwood.doctor.session import SECONDS, Session
 from cordwood.errors import DoctorError, UsageError
@@ -40,6 +41,7 @@ class Options:
     steps: int | None = None  # after so many training steps everything is undone, and the script goes on
     seconds: float = SECONDS  # that a rule may spend on replays and trials
     pstats: str | None = None  # a file for the sampled stacks
+    progress: Progress | None = None  # told of each rule before it judges
 
 
 def run_script(
@@ -68,8 +70,7 @@ def run_script(
             session.abandon()
             return exit_code, None
         session.detach()
-        with suppress(AttributeError, OSError, ValueError):  # the script may have closed it
-            sys.stdout.flush()
+        _flush_stdout()
         report = _report(session, children, options) if attached else None
     finally:
         session.detach()
@@ -84,7 +85,7 @@ def _report(session: Session, children: Children | None, options: Options) -> "R
     try:
         report = children.report(session.evidence.notes) if children is not None and not session.steps_seen else None
         if report is None:
-            report = session.report()
+            report = session.report(options.progress)
         if options.pstats is not None and session.evidence.stacks is not None:
             session.evidence.stacks.write_pstats(options.pstats)
     except Exception as error:
@@ -195,8 +196,13 @@ def _print_without_us(error: BaseException) -> None:
     while behind is not None:
         behind.tb_next = _without_us(behind.tb_next, _DOCTOR)
         behind = behind.tb_next
-    sys.stdout.flush()
+    _flush_stdout()
     traceback.print_exception(type(error), error, trace)
+
+
+def _flush_stdout() -> None:
+    with suppress(AttributeError, OSError, ValueError):  # the script may have closed it
+        sys.stdout.flush()
 
 
 def _without_us(trace: TracebackType | None, folder: str) -> TracebackType | None:

@@ -21,7 +21,7 @@ from torch import nn
 from cordwood.doctor.environment import describe_environment
 from cordwood.doctor.evidence import Evidence
 from cordwood.doctor.folder import Folder
-from cordwood.doctor.judging import judge
+from cordwood.doctor.judging import Progress, judge
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
 from cordwood.doctor.probes.compiles import CompileProbe
@@ -230,14 +230,14 @@ class Session:
         self._folder = None
         self.detach()
 
-    def report(self) -> "Report":
+    def report(self, progress: Progress | None = None) -> "Report":
         """Detach, let the rules judge, and tell. Takes as long as replays and trials need."""
         from cordwood.doctor.report import build_report
 
         self.detach()
         start = perf_counter()
         self._gather()
-        outcomes = judge(self.evidence)
+        outcomes = judge(self.evidence, progress=progress)
         cost = self._cost()
         cost["analysis_seconds"] = perf_counter() - start
         cost["seconds_a_rule"] = self.evidence.seconds_to_spend
