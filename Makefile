@@ -56,17 +56,21 @@ docs: $(VENV)/.installed
 
 # `make bench only=feed quick=1`. A missed goal is an exit code, after everything else has run. The doctor has no rivals,
 # but is tried on scripts of training frameworks, which the tests have, and which do not go with all that rivals bring.
-bench: $(BENCH_VENV)/.installed $(if $(filter doctor,$(or $(only),$(BENCH_SUITES))),$(VENV)/.installed)
-	@failed=0; \
-	for suite in $(if $(only),$(only),$(BENCH_SUITES)); do \
+SUITES = $(or $(only),$(BENCH_SUITES))
+BENCH_NEEDS = $(BENCH_VENV)/.installed $(if $(filter doctor,$(SUITES)),$(VENV)/.installed)
+each_suite = failed=0; \
+	for suite in $(SUITES); do \
 		bin=$(BENCH_BIN); test $$suite != doctor || bin=$(BIN); \
-		$$bin/cordwood bench $$suite $(if $(quick),--quick) $(BENCH_ARGS) || failed=$$?; \
-	done; \
+		$$bin/cordwood bench $(1) $$suite $(if $(quick),--quick) $(BENCH_ARGS) || failed=$$?; \
+	done
+
+bench: $(BENCH_NEEDS)
+	@$(call each_suite,); \
 	test $$failed -eq 0 || echo "a goal was missed, or a suite failed: the tables above say which" >&2; \
 	exit $$failed
 
-bench-check: $(BENCH_VENV)/.installed
-	@$(BENCH_BIN)/cordwood bench check $(if $(quick),--quick) $(if $(only),$(only),$(BENCH_SUITES)) $(BENCH_ARGS)
+bench-check: $(BENCH_NEEDS)
+	@$(call each_suite,check); exit $$failed
 
 # The interpreter is not sanitized, so the sanitizers' libraries must be there before it starts. Python itself frees
 # little at exit, which is no leak of ours; its own allocator would hide overruns.

@@ -1,5 +1,6 @@
 """The benchmark of the doctor: every part measures its goals, and can say no. Scripts are not run here, but made up."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import doctor_cost_rows, doctor_healthy_rows, doctor_patient_rows  # noqa: E402
-from benchmarks.doctor_patient_rows import Promise, standard_error  # noqa: E402
+from benchmarks.doctor_patient_rows import Promise, cells, kept, standard_error  # noqa: E402
 from benchmarks.outcome import Settings  # noqa: E402
 from benchmarks.packages import PackageCache  # noqa: E402
 from tests.benchmarks.tiny import measured, rows_of  # noqa: E402
@@ -90,12 +91,52 @@ def test_a_finding_without_time_promises_none(monkeypatch: pytest.MonkeyPatch, s
     assert rows_of(outcome)["speech_encoder"][6] == "no time promised"
 
 
+def in_turns(monkeypatch: pytest.MonkeyPatch, *said: list[dict[str, Any]]) -> None:
+    """A doctor that says one thing after the other of the patient, and finds nothing in the mended script."""
+    reports = iter([report(30.0, *each) for each in said])
+
+    def examined(script: Path, folder: Path, *, seconds: float) -> dict[str, Any]:
+        return next(reports) if script.parent.name == "patients" else report(20.0)
+
+    monkeypatch.setattr(doctor_patient_rows, "examined", examined)
+
+
+def test_a_fault_that_is_missed_in_one_run_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = SPEECH.numbers(ANSWER)
+    right, other = finding("non-contiguous", line, 11.0), finding("python-bound", 3, 9.0)
+    in_turns(monkeypatch, [right], [other], [right])
+    rounds = kept(SPEECH, 3, 1.0)
+    assert (rounds.found, rounds.missed) == (2, ["python-bound, line 3"])
+    assert cells(rounds)[:2] == [f"non-contiguous, line {line}; or python-bound, line 3", "in 2 of 3 runs"]
+
+
+def test_a_finding_without_time_is_looked_for_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = SPEECH.numbers(ANSWER)
+    in_turns(monkeypatch, [finding("non-contiguous", line, None)], [], [])
+    rounds = kept(SPEECH, 3, 1.0)
+    assert cells(rounds)[1] == "in 1 of 3 runs"
+
+
+def test_another_right_way_to_tell_of_a_fault_takes_no_round_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(ANSWER, rule="python-bound")
+    patient = replace(SPEECH, first=(ANSWER, other))
+    (line,) = SPEECH.numbers(ANSWER)
+    one, two = ([finding(rule, line, 11.0)] for rule in ("non-contiguous", "python-bound"))
+    in_turns(monkeypatch, one, two, one, one)
+    rounds = kept(patient, 3, 1.0)
+    assert [promise.rounds for promise in rounds.promises] == [3, 1]
+    assert rounds.promise is rounds.promises[0]
+    assert len(rounds.promises[0].after) == 3
+    in_turns(monkeypatch, *[one, two] * 4)
+    assert kept(patient, 4, 1.0).found == 7
+
+
 def test_a_promise_may_be_off_by_three_spreads() -> None:
-    promise = Promise(ANSWER, "", [16.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3)
+    promise = Promise(ANSWER, "", 3, [16.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3)
     assert promise.gains == [10.0, 12.0, 14.0]
     assert promise.allowed == pytest.approx(3 * (1 + standard_error([10.0, 12.0, 14.0]) ** 2) ** 0.5)
     assert promise.is_kept
-    assert not Promise(ANSWER, "", [20.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3).is_kept
+    assert not Promise(ANSWER, "", 3, [20.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3).is_kept
 
 
 def test_findings_in_healthy_scripts_are_counted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
@@ -103,8 +144,19 @@ def test_findings_in_healthy_scripts_are_counted(monkeypatch: pytest.MonkeyPatch
     doctor_that_says(monkeypatch, doctor_healthy_rows, finding("a", 1, 1.0), finding("b", 2, None, "info"))
     outcome = measured(doctor_healthy_rows, settings)
     assert outcome.measured["doctor-healthy"].median == len(HEALTHY) - 1
-    assert rows_of(outcome)["vision_cnn"] == [0.03, "a", "b", "a verdict"]
-    assert outcome.tables[0].notes == ["Not measured: gan needs the module a_module_that_is_not_there"]
+    step, *words = rows_of(outcome)["vision_cnn"]
+    assert (step.median, words) == (0.03, ["a", "b", "a verdict"])
+    assert outcome.tables[0].notes[0] == "Not measured: gan needs the module a_module_that_is_not_there"
+
+
+def test_a_finding_of_some_runs_says_in_how_many(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setattr(doctor_healthy_rows, "HEALTHY", HEALTHY[:1])
+    monkeypatch.setattr(doctor_healthy_rows, "ROUNDS", 3)
+    runs = iter([report(30.0), report(30.0, finding("a", 1, 1.0)), report(30.0, finding("b", 2, None, "info"))])
+    monkeypatch.setattr(doctor_healthy_rows, "examined", lambda *args, **named: next(runs))
+    outcome = doctor_healthy_rows.measure(replace(settings, quick=False))
+    assert outcome.measured["doctor-healthy"].median == 1
+    assert rows_of(outcome)[HEALTHY[0].stem][1:] == ["a (1 of 3)", "b (1 of 3)", "a verdict"]
 
 
 def test_a_healthy_script_without_steps_is_none_that_passed(
