@@ -26,6 +26,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = "docs/benchmarks.md"
 BEGIN = "<!-- figures: made by python -m benchmarks.figures -->"
 END = "<!-- end of figures -->"
+FAR_APART = 0.25  # quartiles, as a part of their median
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 0))
 
 
@@ -55,28 +56,34 @@ def row_of(figure: Figure | Count, results: Mapping[str, dict[str, Any]], langua
     ours = number(cell(table, figure.ours, figure.column))
     rival = number(cell(table, rival_row(figure, table), figure.column))
     times = times_of(figure, table, results[figure.suite], ours / rival)
-    ours_is_better = ours < rival if figure.kind in ("size", "share") else times > 1
+    ours_is_better = ours < rival if figure.kind in ("size", "share") else times.median > 1
     shown = [unbroken(written(value, figure.kind)) for value in (ours, rival)]
-    if figure.kind == "share" or digits(times) != digits(1):  # a draw has no winner
+    if figure.kind == "share" or not is_draw(times):
         shown[not ours_is_better] = f"**{shown[not ours_is_better]}**"
     other = figure.other[language] + WORDS[language]["colon"] + shown[1]
     ratio = unbroken(compared(times, figure.kind, language))
     return Row(figure.what[language], shown[0], other, ratio, table.title)
 
 
-def times_of(figure: Figure, table: Table, result: dict[str, Any], quotient: float) -> float:
+def is_draw(times: Spread) -> bool:
+    """Whether nobody is ahead: the quartiles of the rounds lie on both sides of one, or the same digits are shown."""
+    return times.low <= 1 <= times.high or digits(times.median) == digits(1)
+
+
+def times_of(figure: Figure, table: Table, result: dict[str, Any], quotient: float) -> Spread:
     """How many times as fast, or as large."""
     if figure.goal:
         goal = next((one for one in result["goals"] if one["key"] == figure.goal), None)
         if goal is None or goal["measured"] is None:
             raise MissingFigureError(f"{figure.suite}.json has no measurement for the goal {figure.goal!r}")
-        return float(goal["measured"]["median"])
+        return Spread(**goal["measured"])
     if figure.time_of:
-        return 1 / number(cell(table, figure.ours, figure.time_of))
+        time = spread(cell(table, figure.ours, figure.time_of))
+        return Spread(1 / time.median, 1 / time.high, 1 / time.low, time.count)
     by_rounds = f"{figure.ours}: speed, of this"
     if figure.kind == "rate" and by_rounds in (heading for heading, _ in table.columns):
-        return number(cell(table, rival_row(figure, table), by_rounds))
-    return quotient
+        return spread(cell(table, rival_row(figure, table), by_rounds))
+    return Spread.exact(quotient)
 
 
 def rival_row(figure: Figure, table: Table) -> str:
@@ -118,10 +125,15 @@ def cell(table: Table, row: str, column: str) -> Cell:
 
 def number(value: Cell) -> float:
     """A figure, or the median of one."""
+    return spread(value).median
+
+
+def spread(value: Cell) -> Spread:
+    """A figure with its quartiles."""
     if isinstance(value, Spread):
-        return value.median
+        return value
     if isinstance(value, int | float):
-        return float(value)
+        return Spread.exact(float(value))
     raise MissingFigureError(f"{value!r} stands where a number is expected")
 
 
@@ -149,13 +161,17 @@ def digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def compared(times: float, kind: str, language: Language) -> str:
-    """The ratio in words that cannot be misread; that of two shares of time would say nothing."""
+def compared(times: Spread, kind: str, language: Language) -> str:
+    """The ratio in words that cannot be misread, with its quartiles if they are far apart; that of two shares of time
+    would say nothing."""
     if kind == "share":
         return ""
-    if kind == "size" and times < 1:
-        return WORDS[language]["smaller"].format(digits(1 / times))
-    return WORDS[language]["larger" if kind == "size" else "speed"].format(digits(times))
+    if kind == "size" and times.median < 1:
+        return WORDS[language]["smaller"].format(digits(1 / times.median))
+    words = WORDS[language]["larger" if kind == "size" else "speed"].format(digits(times.median))
+    if times.high - times.low > FAR_APART * times.median:
+        words += WORDS[language]["quartiles"].format(digits(times.low), digits(times.high))
+    return words
 
 
 def table_lines(rows: Sequence[Row], language: Language) -> Iterator[str]:

@@ -18,11 +18,13 @@ WORDS: dict[Language, dict[str, str]] = {
         "smaller": "{}x smaller",
         "larger": "{}x larger",
         "speed": "{}x as fast",
+        "quartiles": " ({} to {})",
         "count": "{} of {}",
         "machine": "Medians, taken in turns with the rival, after results were compared: {cores} cores, {where}. "
         "A ratio of speeds is the median over rounds, in most rows against whichever of the rival's settings was the "
-        "fastest in each; so it is not the quotient of the two medians beside it. "
-        "Better is **bold**. The links lead to the whole tables, with spread, versions, method and command.",
+        "fastest in each; so it is not the quotient of the two medians beside it; in parentheses are the quartiles, "
+        "where they are more than a quarter apart. Better is **bold**, unless they leave that open. "
+        "The links lead to the whole tables, with spread, versions, method and command.",
     },
     "zh": {
         "colon": "：",
@@ -31,10 +33,11 @@ WORDS: dict[Language, dict[str, str]] = {
         "smaller": "体&#8288;积 1/{}",
         "larger": "体&#8288;积 {} 倍",
         "speed": "速&#8288;度 {} 倍",
+        "quartiles": "（{}–{}）",
         "count": "{} / {}",
         "machine": "均为中位数：先核对结果一致，再与对手交替计时；{cores} 核，{where}。"
-        "速度之比是各轮比值的中位数，多数行里每轮都与对手当轮最快的设置相比，所以不等于旁边两个中位数之商。"
-        "**粗体**为更优的一方。"
+        "速度之比是各轮比值的中位数，多数行里每轮都与对手当轮最快的设置相比，所以不等于旁边两个中位数之商；括号内为四分位数，仅在相差超过四分之一时列出。"
+        "**粗体**为更优的一方，四分位数分不出胜负时不标。"
         "链接指向完整的表格，内有离散程度、版本、方法和命令。",
     },
 }
@@ -159,7 +162,7 @@ FIGURES: tuple[Figure | Count, ...] = (
         "feed", "Training a small convnet", "ours, balanced, float32 stored",
         "JPEG files, Pillow, DataLoader*", "of the time, steps wait",
         {"en": "training a small convnet: time spent waiting for data", "zh": "训练小卷积网络：等待数据的时间占比"},
-        {"en": "JPEG files, DataLoader", "zh": "JPEG 文件，DataLoader"}, "share",
+        {"en": "JPEG files, prepared each time in a DataLoader", "zh": "JPEG 文件，DataLoader 每次重新预处理"}, "share",
     ),
     Figure(
         "feed", _TOKENS, "ours, raw", "LMDB*", "samples a second", _TOKENS_RAW, both("LMDB"), "rate",

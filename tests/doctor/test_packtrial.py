@@ -147,5 +147,7 @@ def test_what_a_worker_gets_is_compared() -> None:
 
 def test_the_share_of_loading() -> None:
     gain = Gain(1.0, 0.1, 3.0, 2.0, 3)
-    trial = PackTrial(gain, sample_ms=2.0, packed_ms=1.0, collate_ms=4.0, packed=1, store_bytes=1.0, batch_size=8)
+    trial = PackTrial(
+        gain, sample_ms=2.0, packed_ms=1.0, once_ms=1.5, collate_ms=4.0, packed=1, store_bytes=1.0, batch_size=8
+    )
     assert trial.share == pytest.approx(8 / 20)

@@ -47,18 +47,18 @@ def test_the_spread_says_how_many_digits_mean_something(value: float, spread: fl
 
 
 @pytest.mark.parametrize(
-    ("verified", "end"),
+    ("verified", "begin", "end"),
     [
-        ("replay", ", verified by replay"),
-        ("trial", ", verified by trial"),
-        ("measured", ", measured"),
-        ("", ", an estimate"),
+        ("replay", "saves", ", verified by replay"),
+        ("trial", "saves", ", verified by trial"),
+        ("measured", "saves up to", ", measured"),
+        ("", "saves", ", an estimate"),
     ],
 )
-def test_a_gain_names_its_proof(verified: str, end: str) -> None:
+def test_a_gain_names_its_proof(verified: str, begin: str, end: str) -> None:
     finding = {"saves_ms_per_step": 41.2, "spread_ms": 3.0, "share": 0.62, "proof": verified}
-    assert gain(finding) == f"saves 41 ± 3 ms/step (62%){end}"
-    assert gain({**finding, "share": None}) == f"saves 41 ± 3 ms/step{end}"
+    assert gain(finding) == f"{begin} 41 ± 3 ms/step (62%){end}"
+    assert gain({**finding, "share": None}) == f"{begin} 41 ± 3 ms/step{end}"
     assert gain({**finding, "saves_ms_per_step": None}) == ""
 
 

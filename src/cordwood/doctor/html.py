@@ -74,7 +74,7 @@ def _anatomy(document: dict[str, Any]) -> Iterator[str]:
         yield stacked_bar(phases)
         rows = [
             [
-                swatch(name) + PHASE_NAMES[name],
+                f'<span class="phase">{swatch(name)}{PHASE_NAMES[name]}</span>',
                 figure(phases[name]["mean_ms"]),
                 percent(phases[name]["share"]),
                 *(figure(phases[name][key]) for key in ("p50_ms", "p95_ms", "spread_ms")),

@@ -58,6 +58,7 @@ class PackTrial:
     gain: Gain
     sample_ms: float  # one dataset[i]
     packed_ms: float  # the part of it that packing does once
+    once_ms: float  # the same, and to encode and write it; a plan is chosen in it too, which long jobs hardly feel
     collate_ms: float  # a batch
     packed: int  # samples that were tried
     store_bytes: float  # of all samples
@@ -85,7 +86,7 @@ def try_packed(
     with random_numbers_kept(), tempfile.TemporaryDirectory(prefix="cordwood-doctor-") as folder:
         store = Path(folder) / "sample.cordwood"
         chosen = list(dict.fromkeys([*numbers, *_drawn(len(part.dataset), _PACK_SAMPLES)]))[:_PACK_SAMPLES]
-        packed_ms, count = _pack(part, chosen, store, at_least=len(numbers))
+        packed_ms, once_ms, count = _pack(part, chosen, store, at_least=len(numbers))
         sample_ms = packed_ms if part.rest is None else _time_of(part.whole.__getitem__, chosen[:count])
         samples = [part.whole[number] for number in numbers]
         collate_ms = _time_of(lambda _: loader.collate_fn(samples), range(8)) * loader.batch_size / len(samples)
@@ -98,6 +99,7 @@ def try_packed(
         gain=gain,
         sample_ms=sample_ms,
         packed_ms=packed_ms,
+        once_ms=once_ms,
         collate_ms=collate_ms,
         packed=count,
         store_bytes=nbytes / count * len(part.dataset),
@@ -113,11 +115,12 @@ def _drawn(length: int, count: int) -> list[int]:
     return random.Random(0).sample(range(length), min(length, count))  # noqa: S311 - for measuring
 
 
-def _pack(part: Part, numbers: Sequence[int], store: Path, at_least: int) -> tuple[float, int]:
-    """Milliseconds to make one sample, and how many were packed."""
+def _pack(part: Part, numbers: Sequence[int], store: Path, at_least: int) -> tuple[float, float, int]:
+    """Milliseconds to make one sample, to make and store it, and how many were packed."""
     times: list[float] = []
     nbytes = 0
-    end = perf_counter() + _PACK_SECONDS
+    begin = perf_counter()
+    end = begin + _PACK_SECONDS
     try:
         with Writer(store) as writer:
             for number in numbers:
@@ -130,7 +133,7 @@ def _pack(part: Part, numbers: Sequence[int], store: Path, at_least: int) -> tup
                     break
     except CordwoodError as error:
         raise Abstain(f"samples cannot be stored as they are: {error}") from error
-    return sum(times) / len(times), len(times)
+    return sum(times) / len(times), (perf_counter() - begin) * 1e3 / len(times), len(times)
 
 
 def _time_of(work: Callable[[int], Any], numbers: Iterable[int]) -> float:

@@ -42,6 +42,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; wh
 td.name { min-width: 9rem; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .5em;
   vertical-align: -.05em; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.phase { display: flex; align-items: baseline; } .phase .swatch { flex: none; }
 .finding { background: var(--card); border: 1px solid var(--line); border-left: .4rem solid var(--quiet);
   border-radius: 6px; padding: .75rem 1rem; margin: .75rem 0; break-inside: avoid-page; }
 .finding.high { border-left-color: #b3261e; } .finding.medium { border-left-color: #e0a100; }

@@ -58,7 +58,8 @@ def gain(finding: dict[str, Any]) -> str:
     saves = finding["saves_ms_per_step"]
     if saves is None:
         return ""
-    text = f"saves {with_spread(saves, finding['spread_ms'])} ms/step"
+    most = "up to " if finding["proof"] == "measured" else ""  # how much of it goes depends on the change
+    text = f"saves {most}{with_spread(saves, finding['spread_ms'])} ms/step"
     if finding["share"] is not None:
         text += f" ({percent(finding['share'])})"
     return text + verification(finding["proof"])

@@ -32,7 +32,7 @@ class Made(Dataset[Any]):
 
 
 def trial(before: float = 50.0, after: float = 20.0, spread: float = 1.0, **others: Any) -> PackTrial:
-    figures: dict[str, Any] = {"sample_ms": 3.0, "packed_ms": 3.0, "collate_ms": 1.0, "packed": 40}
+    figures: dict[str, Any] = {"sample_ms": 3.0, "packed_ms": 3.0, "once_ms": 4.0, "collate_ms": 1.0, "packed": 40}
     figures |= {"store_bytes": 12_345_678.0, "batch_size": 10}
     return PackTrial(Gain(before - after, spread, before, after, 5), **(figures | others))
 

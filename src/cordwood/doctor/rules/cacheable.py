@@ -114,7 +114,7 @@ class CacheablePreprocessing(Rule):
             )
         usual = min(steps.mean_ms, steps.typical_ms)
         now, then = (trial.batch_size * batches / max(ms, 1e-3) * 1e3 for ms in (usual, usual - saves))
-        once = len(part.dataset) * trial.packed_ms / 1e3
+        once = len(part.dataset) * trial.once_ms / 1e3
         message = (
             f"{part.what} gives the same samples in every epoch, bit for bit, and is {percent(trial.share)} of "
             f"the work of loading ({milliseconds(trial.packed_ms)} a sample). Packed once, training reads it at "
@@ -170,7 +170,7 @@ def _per_step(trial: PackTrial, steps: Steps, batches: float, workers: int) -> t
             "the trial of the same loader, so the trial shows nothing"
         )
     # Without workers nothing competes with training now, so no more than the waiting can be saved.
-    most = usual if workers else steps.phase_ms("wait")
+    most = usual if workers else usual * steps.phase_share("wait")
     return min(gain.saves_ms * scale, most), gain.spread_ms * scale
 
 
@@ -207,8 +207,7 @@ def _figures(trial: PackTrial, once_seconds: float) -> Detail:
         ("what", "as it is", "packed"),
         (
             ("from batch to batch", milliseconds(gain.before_ms), milliseconds(gain.after_ms)),
-            ("samples/s", *(f"{trial.batch_size / ms * 1e3:,.0f}" for ms in (gain.before_ms, gain.after_ms))),
             ("samples that were packed to try it", "", f"{trial.packed:,}"),
-            ("work of one core to pack everything, once", "", f"{once_seconds:,.1f} s"),
+            ("to pack everything, once, in one process: at most", "", f"{once_seconds:,.1f} s"),
         ),
     )
