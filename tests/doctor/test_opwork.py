@@ -1,8 +1,11 @@
 """Work of operations: small ones are all call, views do nothing, and what is left of many small ones done at once."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from cordwood.doctor import opwork
 from cordwood.doctor.opwork import is_view, work_at_once, work_times
 from tests.doctor.tapes import record
 
@@ -64,3 +67,21 @@ def test_measuring_a_call_warns_of_nothing(capfd: pytest.CaptureFixture[str]) ->
     returns = torch.randn(50)
     work_times(record(lambda: returns.std()))
     assert capfd.readouterr().err == ""
+
+
+def test_only_operations_that_check_sizes_run_on_small_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of an LSTM writes as far as its arguments say: on smaller tensors that is somebody else's memory."""
+    asked: list[str] = []
+
+    def watched(function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> float:
+        asked.append(function.overloadpacket.__name__)
+        return 0.001
+
+    monkeypatch.setattr(opwork, "_timed", watched)
+    lstm, values = torch.nn.LSTM(8, 16, batch_first=True), torch.randn(4, 5, 8)
+    tape = record(lambda: lstm(values)[0].exp().sum())
+    with torch.no_grad():
+        work_times(tape)
+    assert "mkldnn_rnn_layer" in {op.func.overloadpacket.__name__ for op in tape.ops}
+    assert {"exp", "sum"} <= set(asked)
+    assert "mkldnn_rnn_layer" not in asked

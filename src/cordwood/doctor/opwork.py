@@ -3,7 +3,8 @@
     work = work_times(tape)         # milliseconds of each operation, its call left out
 
 An operation on a few elements is all call. What a call costs is measured: the same operation runs on tensors with as
-many axes, and two elements along each: of one there is no variance, and torch would warn of that.
+many axes, and two elements along each: of one there is no variance, and torch would warn of that. Only operations that
+check the sizes they are given are asked so; others (a layer of an LSTM, say) would write beyond such small tensors.
 """
 
 from statistics import median
@@ -20,6 +21,14 @@ _LARGE_NS = 100_000
 # Operations whose work is not told by the memory they touch.
 _HEAVY = ("mm", "conv", "linear", "attention", "sort", "topk", "fft", "linalg", "cdist", "cum")
 _BYTES_A_MS = 4e6  # of memory: what any machine does
+# Besides elementwise operations, which torch tells by a tag, and the same ones on lists of tensors.
+_CHECKS_SIZES = frozenset(
+    (
+        *("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "var", "std", "norm"),
+        *("linalg_vector_norm", "mm", "addmm", "bmm", "baddbmm", "mv", "dot", "cat", "stack", "index", "index_select"),
+        *("gather", "copy_", "fill_", "zero_", "_to_copy", "_softmax", "_log_softmax"),
+    )
+)
 
 
 def work_times(tape: Tape) -> list[float]:
@@ -59,7 +68,7 @@ def is_view(op: Op) -> bool:
 
 def _cost_of_call(op: Op, plain: float) -> float:
     """Milliseconds of the call alone; where the operation does not run on so few elements, those of a plain one."""
-    if op.opaque or not op.inputs:
+    if op.opaque or not op.inputs or not _runs_on_any_size(op.func):
         return plain
     metas = {meta.number: meta for meta in op.inputs}
     positional, named = op.arguments
@@ -68,6 +77,14 @@ def _cost_of_call(op: Op, plain: float) -> float:
             return max(plain, _timed(op.func, tuple(_small(each, metas) for each in positional), _small(named, metas)))
     except Exception:  # whatever an operation does with tensors so small: the plain cost is near enough
         return plain
+
+
+def _runs_on_any_size(func: Any) -> bool:
+    """Whether an operation either works on tensors of other sizes, or says no."""
+    if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten":
+        return False
+    name = func.overloadpacket.__name__
+    return torch.Tag.pointwise in func.tags or name in _CHECKS_SIZES or name.startswith("_foreach_")
 
 
 def _small(structure: Any, metas: dict[int, TensorMeta]) -> Any:
