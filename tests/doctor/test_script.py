@@ -144,6 +144,30 @@ def test_a_traceback_has_no_frames_of_the_doctor(capfd: pytest.CaptureFixture[st
     assert "doctor" not in errors
 
 
+def test_the_scripts_own_hook_for_exceptions_is_called(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    hooked = "import sys\nsys.excepthook = lambda kind, error, trace: print('HOOK', error, trace.tb_lineno)\n"
+    code, _ = run_script(written(hooked + "raise RuntimeError('boom')"), [], Options(seconds=0.0))
+    told = capfd.readouterr()
+    assert (code, told.out) == (1, "HOOK boom 3\n")
+    assert "Traceback" not in told.err
+    broken = hooked.replace("print(", "nowhere(")
+    code, _ = run_script(written(broken + "raise RuntimeError('boom')"), [], Options(seconds=0.0))
+    told = capfd.readouterr()
+    assert code == 1
+    assert "Error in sys.excepthook:" in told.err
+    assert "Original exception was:" in told.err
+    assert "RuntimeError: boom" in told.err
+
+
+def test_builtins_and_the_loader_are_those_of_a_script() -> None:
+    tells = "import json, pathlib\nfound = {'builtins': __builtins__.__name__, 'loader': type(__loader__).__name__}\n"
+    found = seen(written(tells + "pathlib.Path('seen.json').write_text(json.dumps(found))"))
+    assert found == {"builtins": "builtins", "loader": "SourceFileLoader"}
+
+
 def test_a_thread_that_is_left_to_train_is_waited_for() -> None:
     script = written(f"{TRAINS}\nimport threading\nthreading.Thread(target=main).start()\n")
     _, report = run_script(script, [], Options(seconds=0.0))

@@ -7,6 +7,7 @@ folder first in the path, classes that pickle, and processes that it spawns. It 
 since they may start workers that need it. Its exit code is kept, whatever way it ends.
 """
 
+import builtins
 import importlib.util
 import os
 import shlex
@@ -16,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -157,7 +159,8 @@ def _prepared_module(name: str) -> tuple[ModuleType, Any, str]:
 def _main_module(file: str) -> ModuleType:
     main = ModuleType("__main__")
     main.__file__ = file
-    main.__dict__["__builtins__"] = __builtins__
+    main.__loader__ = SourceFileLoader("__main__", file)
+    main.__dict__["__builtins__"] = builtins  # in other modules than this one it is a dict
     main.__dict__["__cached__"] = None
     return main
 
@@ -197,6 +200,15 @@ def _print_without_us(error: BaseException) -> None:
         behind.tb_next = _without_us(behind.tb_next, _DOCTOR)
         behind = behind.tb_next
     _flush_stdout()
+    if sys.excepthook is not sys.__excepthook__:  # the script's own: it logs, or opens a debugger
+        try:
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
+        except Exception:
+            print("Error in sys.excepthook:", file=sys.stderr)
+            traceback.print_exc()
+            print("\nOriginal exception was:", file=sys.stderr)
+        else:
+            return
     traceback.print_exception(type(error), error, trace)
 
 
