@@ -183,8 +183,11 @@ def test_one_at_a_time() -> None:
             pass
         with pytest.raises(cw.UsageError, match="after the `with` block"):
             _ = d.report
-    with pytest.raises(cw.UsageError, match="steps is 0"):
-        cw.diagnose(steps=0)
+    with pytest.raises(cw.UsageError, match="has had its block"), d:
+        pass
+    for steps in (0, True):
+        with pytest.raises(cw.UsageError, match=f"steps is {steps}"):
+            cw.diagnose(steps=steps)
 
 
 class Broken(DeepProbe):

@@ -383,6 +383,11 @@ def test_what_the_device_complains_of_is_told_and_the_time_kept(clock: Clock, mo
     assert timer.calls == 2
 
 
+def test_the_class_itself_decorates_nothing() -> None:
+    with pytest.raises(UsageError, match="then @timer"):
+        Timer(lambda: None)  # type: ignore[arg-type]
+
+
 def test_it_needs_no_torch() -> None:
     code = (
         "import sys, cordwood.doctor.timer as t\n"

@@ -86,7 +86,7 @@ class Session:
         script: str = "",
         path: str | None = None,
     ) -> None:
-        if steps is not None and (not isinstance(steps, int) or steps < 1):
+        if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
             raise UsageError(f"steps is {steps!r}, but a number of training steps is expected, 1 or more; or None: all")
         _check(model, loader, seconds)
         self._model = model
@@ -309,6 +309,8 @@ class diagnose:  # noqa: N801 - used as a function is
         self._raised = ""  # what ended the block before it was done
 
     def __enter__(self) -> "diagnose":
+        if self._began:
+            raise UsageError("this diagnosis has had its block: make another one, with cw.diagnose() as d, for another")
         self._session.attach()
         self._began = True
         return self

@@ -59,6 +59,8 @@ class Timer:
     """
 
     def __init__(self, sync: bool = False) -> None:
+        if callable(sync):  # @cw.Timer without parentheses would put a timer in the function's place
+            raise UsageError("Timer decorates by one of its objects: timer = cw.Timer(), then @timer; or @cw.Timer()")
         self.sync = sync
         self.diff = 0.0
         self.acc_time = 0.0
