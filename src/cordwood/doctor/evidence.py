@@ -187,6 +187,8 @@ class Kept:
     tensors_a_step: float
     bytes_a_step: float
     nodes_a_step: float  # of autograd graphs
+    elements: int = 1  # of the largest of them
+    emptied: bool = False  # there were fewer again later on
 
 
 @dataclass

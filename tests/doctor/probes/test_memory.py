@@ -41,6 +41,33 @@ def test_a_list_of_losses() -> None:
     assert len(losses) == 30
 
 
+@pytest.mark.parametrize(("steps", "emptied"), [(40, False), (50, True), (100, True)])
+def test_what_is_emptied_after_each_epoch_is_told_so(steps: int, emptied: bool) -> None:
+    """Epochs of 32 steps: at the fourth look, after step 46, there are fewer again."""
+    probe, watched, evidence = MemoryProbe(), make_watched(), Evidence()
+    outputs: list[torch.Tensor] = []
+    total: Any = 0
+    for number in range(steps):
+        if number % 32 == 0:
+            outputs, total = [], 0
+        outputs.append(WEIGHT * 2)
+        total += a_loss()
+        if probe.wants(number):
+            probe.begin(number, watched)
+            probe.end(number, watched)
+    probe.finish(evidence, watched)
+    assert evidence.memory is not None
+    found = {kept.name: (kept.emptied, kept.elements) for kept in evidence.memory.leaks}
+    assert found == {"outputs": (emptied, 4), "total": (emptied, 1)}
+
+
+def test_later_looks_are_taken_only_where_something_grows() -> None:
+    probe = MemoryProbe()
+    watch(probe, lambda number: a_loss(), 30)
+    assert not probe.wants(46)
+    assert probe.is_over(27)
+
+
 def test_the_line_is_named() -> None:
     probe, watched, evidence = MemoryProbe(), make_watched(), Evidence()
     losses = []

@@ -57,6 +57,22 @@ def test_the_cure_is_the_users_own_line(source: str, mended: str) -> None:
     assert finding.fix.startswith(mended)
 
 
+def test_of_several_elements_no_number_can_be_made() -> None:
+    [finding] = judged(Kept("preds", place("preds.append(out)"), 1.0, 1.0, 1.0, elements=640))
+    assert finding.fix == "preds.append(out.detach())    # in place of: preds.append(out)"
+    [finding] = judged(Kept("preds", place("preds += a + b"), 1.0, 1.0, 1.0, elements=640))
+    assert finding.fix == "preds += (a + b).detach()    # in place of: preds += a + b"
+    [finding] = judged(Kept("preds", None, 1.0, 1.0, 1.0, elements=640))
+    assert finding.fix == "# give `preds` the values without their graph: .detach()"
+
+
+def test_what_is_emptied_does_not_grow_for_ever() -> None:
+    small = Kept("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0, emptied=True)
+    large = Kept("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0, emptied=True)
+    assert [finding.level for finding in judged(small, large)] == ["info", "medium"]
+    assert judged(small)[0].message.endswith("after each step: about 5.0 kB more a step, until it is emptied")
+
+
 def test_what_outlives_a_step_is_told_only_if_it_is_much() -> None:
     assert judged(alive=200, peak=1000) == []
     assert judged(alive=200, peak=None) == []

@@ -1,4 +1,4 @@
-"""Looks at the end of three steps at the tensors that are still alive with their graph, and at who holds them.
+"""Looks at the end of some steps at the tensors that are still alive with their graph, and at who holds them.
 
     probe = MemoryProbe()
     ...
@@ -6,7 +6,8 @@
     evidence.memory.leaks
 
 A tensor that was there ten steps ago and still is, and whose company grows, is kept for good; so is a sum whose graph
-grows by the same number of nodes each step. Tensors are remembered weakly: looking keeps nothing alive.
+grows by the same number of nodes each step. Three looks tell; where something grows, later ones tell whether it is
+emptied now and then, as at the end of an epoch. Tensors are remembered weakly: looking keeps nothing alive.
 """
 
 import os
@@ -28,6 +29,7 @@ from cordwood.doctor.keeping import keeping_place
 from cordwood.doctor.probes.deep import DeepProbe, Watched
 
 _LOOKS = (6, 16, 26)
+_LATER = (46, 86, 166, 326)
 _MOST_OBJECTS = 5_000_000  # of the whole program; more would take too long to go through
 _MOST_NODES = 50_000  # of graphs, at each look
 # A node without what it saved for the backward pass, and a tensor without its values: what torch allocates for them.
@@ -44,6 +46,7 @@ class Group:
     tensors: int = 0
     nbytes: int = 0
     nodes: int = 0
+    elements: int = 1  # of the largest
     counted: bool = True  # False: there were more nodes than are counted
     survivors: int = 0  # of the look before
     alive: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
@@ -66,13 +69,15 @@ class MemoryProbe(DeepProbe):
 
     def __init__(self) -> None:
         self._looks: list[Look] = []
+        self._later: list[Look] = []
+        self._grows = False
         self._blind = False  # no function of the user's is known by its source
 
     def wants(self, step: int) -> bool:
-        return step in _LOOKS
+        return step in _LOOKS or (self._grows and step in _LATER)
 
     def is_over(self, step: int) -> bool:
-        return step > _LOOKS[-1]
+        return step > (_LATER if self._grows else _LOOKS)[-1]
 
     def begin(self, step: int, watched: Watched) -> None:
         """Nothing is done before the end of the step."""
@@ -84,7 +89,13 @@ class MemoryProbe(DeepProbe):
         tensors = _with_graph()
         before = self._looks[-1].groups if self._looks else {}
         groups = _groups(tensors, before)
-        self._looks.append(Look(step, groups, _resident_bytes()))
+        look = Look(step, groups, _resident_bytes())
+        if step not in _LOOKS:
+            self._later.append(look)
+            return
+        self._looks.append(look)
+        if step == _LOOKS[-1] and len(self._looks) > 1:
+            self._grows = bool(leaks(self._looks))
 
     def finish(self, evidence: Evidence, watched: Watched) -> None:
         if self._blind:
@@ -96,9 +107,12 @@ class MemoryProbe(DeepProbe):
         first, last = self._looks[0], self._looks[-1]
         grown = _steady_growth([look.resident for look in self._looks])
         steps = last.step - first.step
+        found = leaks(self._looks)
+        for kept in found:
+            kept.emptied = _fell([last, *self._later], kept.name)
         evidence.memory = MemorySeen(
             steps=steps,
-            leaks=leaks(self._looks),
+            leaks=found,
             alive=[(group.holder.name, keeping_place(group.holder), group.nbytes) for group in last.groups.values()],
             growth_bytes_a_step=None if grown is None else grown / steps,
             peak_bytes=_peak_bytes(),
@@ -126,12 +140,18 @@ def leaks(looks: list[Look]) -> list[Kept]:
         tensors_a_step = (counts[-1] - counts[0]) / steps
         nodes_a_step = (nodes[-1] - nodes[0]) / steps
         bytes_a_step = max(0, grown_bytes) / steps + nodes_a_step * _NODE_BYTES + tensors_a_step * _TENSOR_BYTES
-        found.append(Kept(name, place, tensors_a_step, bytes_a_step, nodes_a_step))
+        found.append(Kept(name, place, tensors_a_step, bytes_a_step, nodes_a_step, last.elements))
     if found:
         # What graphs saved for a backward pass that never came cannot be counted, but the process grows by it.
         heaviest = max(found, key=lambda kept: kept.nodes_a_step)
         heaviest.bytes_a_step = max(heaviest.bytes_a_step, _clear_growth(looks))
     return sorted(found, key=lambda kept: -kept.bytes_a_step)
+
+
+def _fell(looks: list[Look], name: str) -> bool:
+    """Whether what had grown is less at a later look."""
+    groups = [look.groups.get(name) or Group(looks[0].groups[name].holder) for look in looks]
+    return any(later.tensors < before.tensors or later.nodes < before.nodes for before, later in pairwise(groups))
 
 
 def _grows(counts: list[int]) -> bool:
@@ -185,6 +205,7 @@ def _groups(tensors: list[torch.Tensor], before: dict[str, Group]) -> dict[str, 
             tensors=len(held),
             nbytes=_storage_bytes(held),
             nodes=nodes,
+            elements=max(tensor.numel() for tensor in held),
             counted=counted,
             survivors=sum(id(tensor) in still for tensor in held),
             alive=[weakref.ref(tensor) for tensor in held],

@@ -1,6 +1,7 @@
 """Losses that are kept together with the graph they came from."""
 
 import ast
+from collections.abc import Callable
 
 from cordwood.doctor.evidence import Evidence, Kept, MemorySeen
 from cordwood.doctor.findings import Detail, Finding, Rule
@@ -12,14 +13,16 @@ _ALIVE_SHARE = 0.25  # of the peak
 
 
 class GraphLeak(Rule):
-    """Reads what is alive at the ends of three steps."""
+    """Reads what is alive at the ends of some steps."""
 
     id = "graph-leak"
     title = "memory grows with kept graphs"
     measures = (
         "At the ends of three steps, ten apart, it looks at the tensors that are alive with a graph, and at the "
         "variables, attributes and lists that hold them. It speaks of tensors that were there ten steps ago, still "
-        "are, and become more; and of a sum whose graph grows by the same number of nodes each step."
+        "are, and become more; and of a sum whose graph grows by the same number of nodes each step. Where something "
+        "grows, it looks again later: what is emptied now and then, as at the end of an epoch, is for information "
+        "unless it is much."
     )
     costs = (
         "A loss tensor is one number, but it holds the whole graph of its step. A list or a sum of losses holds all "
@@ -32,7 +35,8 @@ class GraphLeak(Rule):
     )
     cure = (
         "Keep the number: `losses.append(loss.item())`; on a device, where `.item()` waits, `loss.detach()`, and "
-        "`.item()` once at the end. `del out, loss` before the next forward pass frees what is not needed any more."
+        "`.item()` once at the end. Of larger tensors keep the values without the graph: "
+        "`outputs.append(out.detach())`. `del out, loss` before the next forward pass frees what is needed no more."
     )
 
     def judge(self, evidence: Evidence) -> list[Finding]:
@@ -49,7 +53,11 @@ def _leak(kept: Kept, memory: MemorySeen) -> Finding:
         what = f"another tensor with its graph after every {1 / kept.tensors_a_step:.2g} steps"
     else:
         what = f"a graph that is {kept.nodes_a_step:,.0f} nodes longer after each step"
-    total = human(round(kept.bytes_a_step * _STEPS))
+    much = kept.bytes_a_step > _MUCH_A_STEP
+    if kept.emptied:
+        grows = f"about {human(round(kept.bytes_a_step))} more a step, until it is emptied"
+    else:
+        grows = f"about {human(round(kept.bytes_a_step * _STEPS))} in {_STEPS:,} steps"
     rows = [
         ("tensors", f"{kept.tensors_a_step:.2f}"),
         ("graph nodes", f"{kept.nodes_a_step:,.1f}"),
@@ -59,25 +67,28 @@ def _leak(kept: Kept, memory: MemorySeen) -> Finding:
         rows.append(("growth of the whole process", human(round(memory.growth_bytes_a_step))))
     return Finding(
         rule=GraphLeak.id,
-        message=f"`{kept.name}` holds {what}: about {total} in {_STEPS:,} steps",
+        message=f"`{kept.name}` holds {what}: {grows}",
         fix=_mended(kept),
         place=kept.place,
         verified="measured",
-        level="high" if kept.bytes_a_step > _MUCH_A_STEP else "medium",
+        level="high" if much and not kept.emptied else "medium" if much or not kept.emptied else "info",
         details=(Detail(f"What grows each step, seen over {memory.steps} steps", ("what", "a step"), tuple(rows)),),
     )
 
 
 def _mended(kept: Kept) -> str:
-    """The same statement with a number in place of the tensor."""
+    """The same statement with a number in place of the tensor, or with its values alone."""
     source = kept.place.source if kept.place is not None else ""
-    line = _with_number(source)
+    is_number = kept.elements == 1
+    line = _without_graph(source, _number if is_number else _values)
     if line is None:
-        return f"# give `{kept.name}` a number in place of the tensor: loss.item(), or loss.detach()"
-    return f"{line}    # in place of: {source}\n# or keep loss.detach(), which does not wait for a device"
+        instead = "a number in place of the tensor: loss.item(), or loss.detach()"
+        return f"# give `{kept.name}` {instead if is_number else 'the values without their graph: .detach()'}"
+    line = f"{line}    # in place of: {source}"
+    return f"{line}\n# or with .detach(), which does not wait for a device" if is_number else line
 
 
-def _with_number(source: str) -> str | None:
+def _without_graph(source: str, kept_as: Callable[[str], str]) -> str | None:
     try:
         statement = ast.parse(source).body[0]
     except (SyntaxError, IndexError):
@@ -85,20 +96,24 @@ def _with_number(source: str) -> str | None:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
         call = statement.value
         kept = ast.unparse(call.args[-1])
-        return f"{ast.unparse(call.func)}({', '.join([*map(ast.unparse, call.args[:-1]), _number(kept)])})"
+        return f"{ast.unparse(call.func)}({', '.join([*map(ast.unparse, call.args[:-1]), kept_as(kept)])})"
     if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        return f"{ast.unparse(statement.target)} += {_number(ast.unparse(statement.value))}"
+        return f"{ast.unparse(statement.target)} += {kept_as(ast.unparse(statement.value))}"
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
         target, value = ast.unparse(statement.targets[0]), statement.value
         if ast.unparse(value.left) == target:
             rest = ast.unparse(value.right)
-            return f"{target} = {target} + {_number(rest)}" if isinstance(value.op, ast.Add) else None
+            return f"{target} = {target} + {kept_as(rest)}" if isinstance(value.op, ast.Add) else None
     return None
 
 
 def _number(expression: str) -> str:
     # float() takes tensors and numbers alike, as a method that adds up either may get.
     return f"{expression}.item()" if expression.replace(".", "").isidentifier() else f"float({expression})"
+
+
+def _values(expression: str) -> str:
+    return f"{expression}.detach()" if expression.replace(".", "").isidentifier() else f"({expression}).detach()"
 
 
 def _alive(memory: MemorySeen) -> list[Finding]:
