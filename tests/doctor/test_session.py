@@ -233,7 +233,8 @@ def test_nothing_runs_on_when_no_report_is_asked_for(session: Session) -> None:
     session.detach()
     assert not [thread for thread in threading.enumerate() if "cordwood doctor" in thread.name]
     assert seen_steps(session).count == 24
-    assert session.evidence.stacks is not None
+    # On a busy machine the sampled steps may be too unlike the others to tell of them.
+    assert session.evidence.stacks is not None or "unlike" in session.evidence.missing["stacks"]
 
 
 def test_a_bug_in_the_engine_detaches_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +262,21 @@ def test_tensors_of_the_script_die_as_they_would(session: Session) -> None:
     del loss, x, y
     gc.collect()
     assert sum(reference() is not None for reference in alive) == 0
+
+
+def test_a_loader_dies_with_the_script_that_made_it() -> None:
+    """Workers that persist end with their loader; one that is kept to the interpreter's end leaves files of theirs."""
+
+    def script() -> "weakref.ref[Any]":
+        loader = DataLoader(data(), batch_size=2)
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        return weakref.ref(loader)
+
+    with cw.diagnose(seconds=0.0) as d:
+        loader = script()
+    assert d.report.document["steps"] is not None
+    assert loader() is None

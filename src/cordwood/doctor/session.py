@@ -241,7 +241,11 @@ class Session:
         cost = self._cost()
         cost["analysis_seconds"] = perf_counter() - start
         cost["seconds_a_rule"] = self.evidence.seconds_to_spend
-        return build_report(self.evidence, outcomes, cost, self._script, path=self._path)
+        report = build_report(self.evidence, outcomes, cost, self._script, path=self._path)
+        # Workers that persist end with their loader: who has none left of his own is not to have ours.
+        for seen in self.evidence.loaders:
+            seen.loader = None
+        return report
 
     def _gather(self) -> None:
         from cordwood.doctor.probes.attached import collect_fetches
