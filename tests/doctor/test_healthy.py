@@ -15,6 +15,7 @@ COMPARED = {
     "gan",
     "lightning_fit",
     "mixed_precision",
+    "name_the_language",
     "two_ranks",
     "vision_cnn",
 }
