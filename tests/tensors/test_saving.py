@@ -210,6 +210,8 @@ def test_an_object_that_changes_while_it_is_saved_ends() -> None:
         ("x.cord", {"format": "pt"}, b"PK"),
         ("x.pt", {"format": "pt-legacy"}, b"\x80\x02\x8a\nl\xfc"),
         ("x.safetensors", {"format": "pt"}, b"PK"),
+        ("x.npy", {"format": "pt"}, b"PK"),
+        ("x.crd", {"format": "pt"}, b"PK"),
     ],
 )
 def test_the_format_follows_the_suffix_unless_it_is_named(
@@ -275,6 +277,9 @@ def test_a_file_object_is_written_where_it_stands() -> None:
     ("name", "options", "message"),
     [
         ("x.safetensors", {}, "cannot hold shared or strided tensors"),
+        ("x.safetensor", {}, r"'x\.safetensor': no format has the suffix \.safetensor; did you mean \.safetensors\?"),
+        ("weights.crd", {}, r"did you mean \.cord\? \(format='pt' writes"),
+        ("m.npy", {}, r"'m\.npy': \.npy is NumPy's format.*use \.pt or \.cord, or numpy\.save \(format='pt'"),
         ("x.pt", {"format": "zip"}, "format='zip' is not known; known are pt, cord, pt-legacy"),
         ("x.cord", {"goal": "tiny"}, "goal='tiny' is not known"),
         ("x.pt", {"goal": "small"}, "goal='small' is for .cord files"),

@@ -74,6 +74,16 @@ def test_formats_without_waste_are_refused(tmp_path: Path) -> None:
         cw.trim(tmp_path / "x.txt", tmp_path / "small.pt")
 
 
+def test_a_suffix_that_nothing_new_is_given_can_be_kept(tmp_path: Path) -> None:
+    path = write(wasteful(), tmp_path / "x.crd")
+    with pytest.raises(cw.UsageError, match=r"did you mean \.cord\?$"):
+        cw.trim(write(wasteful(), tmp_path / "x.pt"), tmp_path / "small.crd")
+    (advice,) = cw.inspect(path).advice
+    assert advice.endswith("x-small.crd")
+    assert cw.trim(path, tmp_path / "x-small.crd").saved > 0
+    assert cw.trim(path, in_place=True).saved > 0
+
+
 def test_storages_over_parts_of_others_are_refused(tmp_path: Path) -> None:
     """As torch wrote them in 2016."""
     tensor = craft.legacy_tensor("1", 10, view=("2", 3, 4), size=(4,))

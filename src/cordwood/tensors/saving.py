@@ -18,6 +18,7 @@ from cordwood.tensors.keywords import checks_keywords
 from cordwood.tensors.parcel import Content
 from cordwood.tensors.ptwrite import write_legacy, write_pt
 from cordwood.tensors.replace import replacing
+from cordwood.tensors.suffixes import format_of, refusal
 
 FORMATS: Final = ("pt", "cord", "pt-legacy")
 _ZIPPED = (".pt.zip", ".pth.zip")
@@ -45,8 +46,9 @@ def save(
         saving = cw.save(checkpoint, "last.pt", background=True)   # training goes on; saving.result() waits
 
     What overlaps in memory overlaps after loading; tied weights stay tied, also under two dtypes. The format follows
-    the suffix: ``.cord`` is Cordwood's own, ``.pt.zip`` a `.pt` file inside a zip archive, everything else torch's;
-    `format` (``"pt"``, ``"cord"``, ``"pt-legacy"``) overrides it. ``compress=True`` deflates the records of a `.pt`
+    the suffix: ``.cord`` is Cordwood's own, ``.pt.zip`` a `.pt` file inside a zip archive, everything else torch's, but
+    a suffix of somebody else's format, such as ``.npy``, is refused; `format` (``"pt"``, ``"cord"``, ``"pt-legacy"``)
+    overrides it. ``compress=True`` deflates the records of a `.pt`
     file where that saves a tenth; `goal` (``"small"``, ``"balanced"``, ``"fast"``, ``"raw"``) is for `.cord` files.
 
     A file appears whole or not at all: it is written aside and renamed, and an older file survives whatever happens.
@@ -78,22 +80,18 @@ class Target:
         if isinstance(self.file, io.TextIOBase):
             raise UsageError("the file is opened for text; open it with 'wb'")
         self.path = Path(os.fsdecode(path_or_file)) if is_path else None
-        suffixed = self.path.name.lower() if self.path is not None else ""
-        self.zipped = suffixed.endswith(_ZIPPED) and format in (None, "pt")
-        self.format = format or self._by_suffix(suffixed)
+        name = self.path.name if self.path is not None else ""
+        self.zipped = name.lower().endswith(_ZIPPED) and format in (None, "pt")
+        self.format = format or self._by_suffix(name)
         self.goal = goal
         self.compress = bool(compress)
         self._check(compress)
 
     @staticmethod
     def _by_suffix(name: str) -> str:
-        if name.endswith(".safetensors"):
-            raise UsageError(
-                "a .safetensors file cannot hold shared or strided tensors, or any object around them, so Cordwood "
-                "does not write it: use .pt or .cord, or safetensors.torch.save_file (format='pt' writes torch's "
-                "format under this name all the same)"
-            )
-        return "cord" if name.endswith(".cord") else "pt"
+        if (why := refusal(name)) is not None:
+            raise UsageError(f"{why} (format='pt' writes torch's format under this name all the same)")
+        return format_of(name)
 
     def _check(self, compress: bool | None) -> None:
         if self.format not in FORMATS:

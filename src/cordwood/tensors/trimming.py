@@ -24,6 +24,7 @@ from cordwood.tensors.safetensors import SafetensorsFile
 from cordwood.tensors.saving import Target
 from cordwood.tensors.sizes import change, human, printable
 from cordwood.tensors.source import Source, open_source
+from cordwood.tensors.suffixes import refusal, suffix_of
 from cordwood.tensors.verify import verify
 from cordwood.tensors.zipread import STORED
 
@@ -127,12 +128,23 @@ def _target(src: Any, dst: Any, in_place: bool, compress: bool | None, dry_run: 
         raise UsageError("in_place=True needs the path of the file")
     if dst is not None and not _is_path(dst):
         raise UsageError("trim writes to a path, because it reads what it wrote before it keeps it")
-    target = Target(src if in_place else dst, None, compress)
+    target = Target(src if in_place else dst, _format(src, src if in_place else dst), compress)
     if not in_place and _is_path(src) and target.path is not None:
         old = Path(os.fsdecode(src))
         if target.path.exists() and old.exists() and target.path.samefile(old):
             raise UsageError(f"{old} would be written over itself; say in_place=True if that is meant")
     return target
+
+
+def _format(src: Any, path: Any) -> str | None:
+    """What is to be named to write under this path: a checkpoint may keep a suffix that nothing new is given."""
+    name = Path(os.fsdecode(path)).name
+    why = refusal(name)
+    if why is None:
+        return None
+    if not _is_path(src) or suffix_of(os.fsdecode(src)) != suffix_of(name):
+        raise UsageError(why)
+    return "pt"
 
 
 def _opened(source: Source) -> PtFile | LegacyFile:
