@@ -1,7 +1,11 @@
 """What somebody may have meant: the nearest name, quickly, and nothing that names from a file could steer."""
 
+import errno
+import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,6 +59,11 @@ def test_a_path_is_compared_with_what_lies_beside_it(tmp_path: Path) -> None:
     assert did_you_mean_path("bad\0name") == ""
 
 
+def test_a_link_to_nowhere_is_not_what_was_meant_itself(tmp_path: Path) -> None:
+    (tmp_path / "last.pt").symlink_to(tmp_path / "gone")
+    assert did_you_mean_path(tmp_path / "last.pt") == ""
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stores") / "train.cordwood"
@@ -94,3 +103,52 @@ def test_a_public_name_that_is_mistyped(typed: str, meant: str) -> None:
         getattr(cw, typed)
     assert raised.value.name == typed
     assert meant in dir(cw)
+
+
+@pytest.mark.parametrize(
+    ("module", "typed", "meant"),
+    [
+        (cw.augment, "RandomFlipp", "RandomFlip"),
+        (cw.augment, "CentreCrop", "CenterCrop"),
+        (cw.codecs, "encdoe", "encode"),
+    ],
+)
+def test_a_name_of_a_part_that_is_mistyped(module: ModuleType, typed: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{typed}'; did you mean '{meant}'") as raised:
+        getattr(module, typed)
+    assert raised.value.name == typed
+    by_programs = "__wrapped__"
+    with pytest.raises(AttributeError, match=r"no attribute '__wrapped__'$"):
+        getattr(module, by_programs)
+
+
+@pytest.mark.parametrize("kind", [str, Path, os.fsencode])
+@pytest.mark.parametrize(
+    "call", [cw.load, cw.peek, cw.inspect, lambda path: cw.trim(path, "x.pt")], ids=["load", "peek", "inspect", "trim"]
+)
+def test_a_tensor_file_that_is_not_there(
+    call: Callable[[Any], object], kind: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    (tmp_path / "weights.cord").touch()
+    path = tmp_path / "wieghts.cord"
+    with pytest.raises(FileNotFoundError) as raised:
+        call(kind(path))
+    given = kind(path) if kind is os.fsencode else str(path)
+    expected = f"[Errno 2] No such file or directory: {given!r}; did you mean '{tmp_path}/weights.cord'?"
+    assert str(raised.value) == expected
+    assert str(pickle.loads(pickle.dumps(raised.value))) == expected
+    assert (raised.value.errno, os.fsdecode(raised.value.filename)) == (errno.ENOENT, str(path))
+
+
+def test_a_folder_is_looked_through_only_for_who_reads_the_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked_through(path: object) -> Any:
+        raise AssertionError("nobody has asked")
+
+    monkeypatch.setattr(os, "scandir", looked_through)
+    with pytest.raises(FileNotFoundError) as raised:
+        cw.load(tmp_path / "x.pt")
+    monkeypatch.undo()
+    (tmp_path / "x.pth").touch()
+    assert str(raised.value).endswith("x.pth'?")

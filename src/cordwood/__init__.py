@@ -149,19 +149,13 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}", name=name)
+        from cordwood.spelling import no_attribute
+
+        raise no_attribute(__name__, name, __all__)
     module = import_module(f"{__name__}.{home}")
     value = module if name == home else getattr(module, name)
     globals()[name] = value  # the next access does not come here
     return value
-
-
-def _meant(name: str) -> str:
-    if name.startswith("_"):  # asked by programs, not by people
-        return ""
-    from cordwood.spelling import did_you_mean
-
-    return did_you_mean(name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -43,7 +43,29 @@ def did_you_mean_path(path: str | os.PathLike[str]) -> str:
     missing = Path(path)
     try:
         with os.scandir(missing.parent) as entries:
-            found = nearest(missing.name, (entry.name for entry in entries))
+            # A link to nowhere is in the folder itself.
+            found = nearest(missing.name, (entry.name for entry in entries if entry.name != missing.name))
     except (OSError, ValueError):  # no such folder either; a name that no system takes
         return ""
     return "" if found is None else f"; did you mean {str(missing.with_name(found))!r}?"
+
+
+def no_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """What a module's ``__getattr__`` raises for a name that it does not have; `names` are those for people."""
+    meant = "" if name.startswith("_") else did_you_mean(name, names)  # the others are asked for by programs
+    return AttributeError(f"module {module!r} has no attribute {name!r}{meant}", name=name)
+
+
+class MissingFileError(FileNotFoundError):
+    """A file that is not there, with what may have been meant.
+
+    ::
+
+        [Errno 2] No such file or directory: 'wieghts.cord'; did you mean 'weights.cord'?
+
+    The folder is looked through when somebody reads the message: a program that asks its cache for file after file
+    catches this error every time, and must not wait for words that it never shows.
+    """
+
+    def __str__(self) -> str:
+        return super().__str__() + did_you_mean_path(os.fsdecode(self.filename))

@@ -8,7 +8,13 @@ from cordwood.tensors.suffixes import format_of, refusal, suffix_of
 
 @pytest.mark.parametrize(
     ("name", "suffix", "format"),
-    [("x.cord", "cord", "cord"), ("x.CORD", "cord", "cord"), ("x.pt.zip", "zip", "pt"), ("x", "", "pt"), ("x.", "", "pt")],
+    [
+        ("x.cord", "cord", "cord"),
+        ("x.CORD", "cord", "cord"),
+        ("x.pt.zip", "zip", "pt"),
+        ("x", "", "pt"),
+        ("x.", "", "pt"),
+    ],
 )
 def test_what_a_suffix_says(name: str, suffix: str, format: str) -> None:
     assert (suffix_of(name), format_of(name)) == (suffix, format)

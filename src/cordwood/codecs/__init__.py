@@ -14,9 +14,18 @@ One file a stage: narrow, palette (with formula), predict, planes, entropy, zstd
 ``chooser`` picks the chain, ``frame`` runs it. The bytes are described in docs/format/frame.md.
 """
 
+from typing import TYPE_CHECKING
+
 from cordwood.codecs.chooser import plan
 from cordwood.codecs.frame import FrameInfo, decode, decode_into, encode, encode_many, frame_info
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.plan import Plan
+from cordwood.spelling import no_attribute
 
 __all__ = ["FrameInfo", "Normalize", "Plan", "decode", "decode_into", "encode", "encode_many", "frame_info", "plan"]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name then
+
+    def __getattr__(name: str) -> object:
+        raise no_attribute(__name__, name, __all__)

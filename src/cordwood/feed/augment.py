@@ -14,7 +14,7 @@ antialias=True)`` in float64.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,17 @@ from cordwood.feed.crops import CenterCrop, RandomCrop, RandomFlip, RandomResize
 from cordwood.feed.order import mixed
 from cordwood.feed.parts import Lengths, Parts, Words
 from cordwood.native import _native
+from cordwood.spelling import no_attribute
 from cordwood.store.choice import Numbers
 
 __all__ = ["CenterCrop", "RandomCrop", "RandomFlip", "RandomResizedCrop", "apply"]
+
+
+if not TYPE_CHECKING:  # a type checker would take any name then
+
+    def __getattr__(name: str) -> object:
+        raise no_attribute("cordwood.augment", name, __all__)
+
 
 Images = TypeVar("Images", npt.NDArray[Any], torch.Tensor)
 

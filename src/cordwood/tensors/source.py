@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from cordwood.errors import FormatError, UsageError
+from cordwood.spelling import MissingFileError
 
 _SMALL = 1 << 20  # a file up to this size is read whole at opening
 _AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
@@ -270,7 +271,10 @@ def _open_path(given: _Path) -> Source:
     name = path if isinstance(path, str) else os.fsdecode(path)
     if "\0" in name:
         raise UsageError("the path contains a zero byte: to read the bytes of a file, wrap them in io.BytesIO")
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise MissingFileError(error.errno, error.strerror, path) from None
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
