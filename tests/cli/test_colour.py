@@ -1,9 +1,12 @@
 """Colours: on a terminal, unless NO_COLOR, FORCE_COLOR or a plain terminal say otherwise."""
 
 import io
+from pathlib import Path
 
 import pytest
+import torch
 
+from cordwood import cli
 from cordwood.cli.colour import wants_colour
 from cordwood.cli.doctor import print_report
 from tests.cli.test_progress import Terminal
@@ -38,3 +41,17 @@ def test_who_wants_colours(
         assert wants_colour(stream) is expected
         print_report(make_report(), stream)
         assert ("\x1b[" in stream.getvalue()) is expected
+
+
+def test_who_has_colours_is_what_the_help_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    torch.save(torch.zeros(1000)[:3], tmp_path / "x.pt")
+    assert cli.main(["inspect", str(tmp_path / "x.pt")]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    assert cli.main(["inspect", str(tmp_path / "y.pt")]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+    (told,) = [line for line in (cli.build_parser().epilog or "").splitlines() if "FORCE_COLOR" in line]
+    assert "in the doctor's report" in told

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,21 @@ def test_a_folder_is_a_line_for_each_tensor_file_and_a_total(folder: Path, capsy
     assert "training checkpoint" in lines[3]
     assert "39.6 kB" in lines[4]
     assert lines[-1].startswith("6 files, ")
+
+
+@pytest.mark.parametrize("one_more", [0, 1])
+def test_how_many_files_are_few_is_what_the_help_says(one_more: int, tmp_path: Path, capsys: Output) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", "--help"])
+    (told,) = re.findall(
+        r"up to (\d+) files: a table each; more: one line a file; and a total", capsys.readouterr().out
+    )
+    for number in range(int(told) + one_more):
+        torch.save(torch.ones(3), tmp_path / f"{number}.pt")
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert out.count("(the tensor itself)") == (0 if one_more else int(told))
+    assert out.splitlines()[-1].startswith(f"{int(told) + one_more} files, ")
 
 
 def test_all_shows_every_row(tmp_path: Path, capsys: Output) -> None:

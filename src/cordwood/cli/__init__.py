@@ -1,7 +1,7 @@
 """The ``cordwood`` command: one file a verb, each of them parse -> call the library -> print.
 
 Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data. An error that the library raises on purpose is told in one
-sentence on stderr; any other exception is a bug and keeps its traceback.
+sentence on stderr, and so is output that cannot be written; any other exception is a bug and keeps its traceback.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Protocol
 from cordwood import __version__
 from cordwood.cli import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.cli.logs import VARIABLE, shown_log
+from cordwood.cli.output import checked_output, give_up
 from cordwood.cli.parsing import Parser
 from cordwood.cli.tracebacks import notes_of_cause
 from cordwood.errors import CordwoodError, StorageError, UsageError
@@ -58,7 +59,8 @@ examples:
   cordwood pack --help                             every verb has examples
 
 exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data
-variables:  NO_COLOR=1, FORCE_COLOR=1; {VARIABLE}=info or debug tells more of what is done
+variables:  NO_COLOR=1, FORCE_COLOR=1: no colours in the doctor's report, or always; other tables have none
+            {VARIABLE}=info or debug tells more of what is done
 """
 
 
@@ -80,27 +82,28 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the given words (those of the process by default) and return its exit code."""
+    try:
+        with checked_output():
+            return _run(argv)
+    except CordwoodError as error:
+        _tell(_sentence(error), error)
+        return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
+    except BrokenPipeError:  # who read our output has seen enough
+        give_up()
+        return 0
+    except KeyboardInterrupt as error:
+        _tell("interrupted", error)
+        return INTERRUPTED
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     arguments = parser.parse_args(argv)
     if arguments.verb is None:
         parser.print_help()
         return 0
-    try:
-        with shown_log():
-            code = VERBS[arguments.verb].run(arguments)
-        if not sys.stdout.closed:  # a script that ran under the doctor may have closed it
-            sys.stdout.flush()
-        return code
-    except CordwoodError as error:
-        _tell(_sentence(error), error)
-        return WRONG_USE if isinstance(error, UsageError) else BAD_DATA
-    except BrokenPipeError:
-        # Who read our output has seen enough. Python would complain once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt as error:
-        _tell("interrupted", error)
-        return INTERRUPTED
+    with shown_log():
+        return VERBS[arguments.verb].run(arguments)
 
 
 def _sentence(error: CordwoodError) -> str:

@@ -2,6 +2,7 @@
 
     colours = wants_colour(sys.stderr)
 
+Only the doctor's report has any: its bars are told apart by them. Tables and messages are plain everywhere.
 ``NO_COLOR`` and ``FORCE_COLOR`` are the variables that other programs know, too (no-color.org, force-color.org): with
 any value but an empty one the first turns colours off everywhere, the second on, also in a file or a build's log.
 """

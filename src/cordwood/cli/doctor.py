@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from cordwood.cli.colour import wants_colour
+from cordwood.cli.output import plain_output
 from cordwood.cli.progress import Progress
 from cordwood.errors import StorageError, UsageError
 from cordwood.spelling import did_you_mean, did_you_mean_path
@@ -99,7 +100,8 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
         progress=judging,
     )
     was_there = _changed_at(profile)
-    code, report = run_script(words[0], words[1:], options, module=arguments.module)
+    with plain_output():
+        code, report = run_script(words[0], words[1:], options, module=arguments.module)
     if judging is not None:
         judging.clear()
     stderr = _open_again(stderr, spare)

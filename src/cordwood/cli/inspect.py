@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from cordwood.tensors import Inspection
 
 HELP = "show what is in tensor files and stores, what they waste, and whether they are whole"
-_EXAMPLES = """\
+_FEW = 4  # so many files are shown with a table each
+_EXAMPLES = f"""\
 examples:
   cordwood inspect model.pt                 a table: every tensor, totals, advice
   cordwood inspect model.pt --all           all rows, however many
-  cordwood inspect checkpoints/             one line a file, and a total
+  cordwood inspect checkpoints/             up to {_FEW} files: a table each; more: one line a file; and a total
   cordwood inspect model.pt --no-check      do not read the data to compare checksums
   cordwood inspect model.pt --json | jq .files[0].wasted
   cordwood inspect train.cordwood           a store: its fields, their sizes before and after, their values
@@ -32,7 +33,6 @@ Exit code 1: something is damaged; 3: a file or store could not be read at all.
 """
 _FINDINGS = 1
 _BAD_DATA = 3
-_FEW = 4  # so many files are shown with a table each
 _MB = 1_000_000
 
 

@@ -39,8 +39,8 @@ a bar on a terminal, and plain lines elsewhere. Nothing is sent anywhere: there 
 
 | variable | |
 | --- | --- |
-| `NO_COLOR` | with any value, no colours |
-| `FORCE_COLOR` | with any value, colours also where there is no terminal |
+| `NO_COLOR` | with any value, no colours in the doctor's report; other tables have none |
+| `FORCE_COLOR` | with any value, colours in that report also where there is no terminal |
 | `{variable}` | `info` or `debug` tells more than warnings; in Python it is `logging`, under the name `cordwood` |
 """
 
