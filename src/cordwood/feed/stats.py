@@ -55,8 +55,8 @@ class Stats:
         rate = f", {self.samples_per_second:,.0f} samples/s" if self.samples_per_second > 0 else ""
         lines = [
             f"epoch {self.epoch}: {_batches(self.batches)}, {counted(self.samples, 'sample')}{rate}",
-            f"waited {self.waited:.3f} s of {self.seconds:.3f} s ({share:.1%}), {counted(self.waits, 'time')}; "
-            f"first batch after {self.first * 1000:,.1f} ms",
+            f"first batch after {self.first * 1000:,.1f} ms; from then on waited {self.waited:.3f} s of "
+            f"{self.seconds:.3f} s ({share:.1%}), {counted(self.waits, 'time')}",
             f"decoding {self.decoding:.3f} s on {counted(self.threads, 'thread')}, {_batches(self.prefetch)} ahead",
             f"read {human(self.bytes_read)} ({self.memory}); {human(self.pool_bytes)} idle in the pool",
         ]
