@@ -26,15 +26,22 @@ SCALES: dict[Kind, float] = {"rate": 1e-6, "ms": 1e3, "digits-ms": 1e3}  # as th
 KNOWN = (
     "ours, raw", "ours, balanced", "FFCV", "TensorDict memmap", "LMDB", "HDF5", "WebDataset", "one .pt a sample",
 )  # fmt: skip
-# Chosen to be told apart by people who see few colours; markers differ as well.
-LIGHT = ("#c2410c", "#1d4ed8", "#0f766e", "#a21caf", "#4d7c0f", "#b45309", "#0369a1", "#be123c", "#57534e", "#7c3aed")
-DARK = ("#fb923c", "#60a5fa", "#2dd4bf", "#e879f9", "#a3e635", "#fcd34d", "#38bdf8", "#fb7185", "#d6d3d1", "#a78bfa")
+# Everybody has a colour and a marker that nobody else has, since few people see all colours, and none in print. Greys
+# are left to limits and to the grid.
+LIGHT = ("#ea580c", "#1d4ed8", "#047857", "#c026d3", "#0891b2", "#0c0a09", "#65a30d", "#9f1239", "#a16207", "#f472b6")
+DARK = ("#fb923c", "#6090ff", "#10b981", "#e879f9", "#67e8f9", "#fafaf9", "#bef264", "#f43f5e", "#fde047", "#f9a8d4")
+_PLUS = "M-1.6-5.4h3.2v3.8h3.8v3.2h-3.8v3.8h-3.2v-3.8h-3.8v-3.2h3.8z"
 MARKERS = (
     '<circle r="4.5"/>',
     '<rect x="-4" y="-4" width="8" height="8"/>',
     '<path d="M0-5 5 4H-5z"/>',
     '<path d="M0-5.5 5.5 0 0 5.5-5.5 0z"/>',
     '<path d="M0 5 5-4H-5z"/>',
+    f'<path d="{_PLUS}"/>',
+    '<path d="M0.0 -6.2 1.6 -2.2 5.9 -1.9 2.6 0.8 3.6 5.0 0.0 2.7 -3.6 5.0 -2.6 0.8 -5.9 -1.9 -1.6 -2.2z"/>',
+    f'<path transform="rotate(45)" d="{_PLUS}"/>',
+    '<circle class="hollow" r="4"/>',
+    '<rect class="hollow" x="-3.5" y="-3.5" width="7" height="7"/>',
 )
 
 
@@ -110,9 +117,10 @@ def curves_of(table: Table) -> list[Curve]:
         if name in table.chart.limits:
             found.append(Curve(str(name), points, "limit", ""))
             continue
-        colour = KNOWN.index(name) if name in KNOWN else next(others)
-        style = f"c{colour % len(LIGHT)}" + (" ours" if str(name).startswith("ours") else "")
-        found.append(Curve(str(name), points, style, MARKERS[colour % len(MARKERS)]))
+        look = KNOWN.index(name) if name in KNOWN else next(others)
+        again, colour = divmod(look, len(LIGHT))  # of very many, at least the pairs of colour and marker differ
+        style = f"c{colour}" + (" ours" if str(name).startswith("ours") else "")
+        found.append(Curve(str(name), points, style, MARKERS[(colour + again) % len(MARKERS)]))
     return found
 
 
@@ -196,12 +204,14 @@ text {{ font: 13.5px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; f
 g .line {{ stroke-width: 1.8; stroke-linejoin: round; }}
 g .whisker {{ stroke-width: 5; stroke-opacity: 0.3; }}
 .ours .line {{ stroke-width: 3.6; }}
+.hollow {{ fill: #ffffff; stroke-width: 2; }}
 .limit {{ stroke: #78716c; }}
 .limit .line {{ stroke-width: 2; stroke-dasharray: 7 5; }}
 {coloured(LIGHT)}
 @media (prefers-color-scheme: dark) {{
 text {{ fill: #e7e5e4; }}
 .paper {{ fill: #16181d; }}
+.hollow {{ fill: #16181d; }}
 .grid {{ stroke: #3f3f46; }}
 .limit {{ stroke: #a8a29e; }}
 {coloured(DARK)}

@@ -101,5 +101,7 @@ METHODS = {
 * **Limits.** The dashed lines are what the machine itself does, in the same rounds: copying memory into memory that was
   used before, with as many threads as there are cores, and reading a file from one end to the other in large blocks,
   after it was dropped from the page cache.
-* **Warm** is from the page cache. **Cold** is after its files were dropped from it before each pass, off the clock.""",
+* **Warm** is from the page cache. **Cold** is after its files were dropped from it before each pass, off the clock.
+* **Not everybody.** LitData and the zipped .pt files are in no curve: this suite does not run them. The chapters on
+  stores and on the Loader have figures of both.""",
 }

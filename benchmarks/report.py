@@ -29,6 +29,7 @@ INTRODUCTION = (
     "machine, the versions and the method.",
 )
 PICTURES = "pictures"  # the folder beside the page
+ABSENT = "not installed"
 
 
 def to_markdown(results: Mapping[str, dict[str, Any]]) -> str:
@@ -66,8 +67,15 @@ def chapter(result: dict[str, Any], method: str) -> list[str]:
     lines += ["### How it was measured", "", method, ""]
     rounds = f"Rounds: {result['rounds']} at most, fewer where a turn is long."
     lines += ["### Machine and versions", "", f"{rounds} Duration: {result['minutes']:.1f} minutes.", ""]
-    lines += markdown_rows(["what", "value"], [[name, value] for name, value in result["environment"].items()])
-    return [*lines, ""]
+    return [*lines, *markdown_rows(["what", "value"], environment_rows(result["environment"])), ""]
+
+
+def environment_rows(facts: Mapping[str, str]) -> list[list[str]]:
+    """The machine and the versions, without packages that were not there, which older result files name, too.
+
+    A row that needs one of them is not measured and says so: who is not there is told where that matters.
+    """
+    return [[name, value] for name, value in facts.items() if value != ABSENT]
 
 
 def to_terminal(result: dict[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Charts are drawn from tables: every curve where its figures are, limits dashed, nothing that escapes its text."""
 
+import colorsys
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ElementTree
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.charts import Axis, curves_of, drawn, legend_rows, round_figures, shortened
+from benchmarks.charts import DARK, KNOWN, LIGHT, Axis, curves_of, drawn, legend_rows, round_figures, shortened
 from benchmarks.harness import Spread
 from benchmarks.outcome import Chart, Kind, Table
 
@@ -99,6 +101,43 @@ def test_the_same_rival_looks_the_same_in_every_picture() -> None:
         by_name = {curve.name: curve for curve in curves_of(table_of(dict.fromkeys(rows, cells)))}
         assert (by_name["LMDB"].style, by_name["ours, raw"].style) == ("c4", "c0 ours")
     assert (by_name["somebody"].style, by_name["another"].style) == ("c8", "c9")
+
+
+def test_no_two_curves_have_a_colour_or_a_marker_in_common() -> None:
+    cells: list[Spread | None] = [Spread.exact(1.0), None, None]
+    curves = curves_of(table_of(dict.fromkeys([*KNOWN, "somebody", "another"], cells)))
+    assert len({curve.marker for curve in curves}) == len({curve.style for curve in curves}) == len(curves) == 10
+    many = curves_of(table_of(dict.fromkeys([f"rival {number}" for number in range(40)], cells)))
+    assert len({(curve.style, curve.marker) for curve in many}) == 40
+
+
+@pytest.mark.parametrize(("colours", "limit"), [(LIGHT, "#78716c"), (DARK, "#a8a29e")])
+def test_colours_are_far_apart(colours: tuple[str, ...], limit: str) -> None:
+    for one, other in itertools.combinations([*colours, limit], 2):
+        assert math.dist(lab(one), lab(other)) > 30, (one, other)
+    # Two blues can be far apart and be taken for one all the same.
+    hues = [hue for hue, _, shown in map(hue_and_more, colours[: len(KNOWN)]) if shown > 0.3]
+    assert len(hues) == len(KNOWN) - 1
+    for one_hue, other_hue in itertools.combinations(hues, 2):
+        assert min((one_hue - other_hue) % 360, (other_hue - one_hue) % 360) > 25, (one_hue, other_hue)
+
+
+def hue_and_more(colour: str) -> tuple[float, float, float]:
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)))
+    return 360 * hue, lightness, saturation
+
+
+def lab(colour: str) -> tuple[float, float, float]:
+    """Lightness and two hues of CIE 1976, in which distances are about as people see them."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (((part + 0.055) / 1.055) ** 2.4 if part > 0.04045 else part / 12.92 for part in parts)
+    x, y, z = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089,
+    )
+    x, y, z = (value ** (1 / 3) if value > 0.008856 else 7.787 * value + 16 / 116 for value in (x, y, z))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
 def test_a_heading_at_the_end_stays_within_the_picture() -> None:

@@ -10,6 +10,8 @@ from benchmarks.goals import BY_KEY, GOALS, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Chart, Outcome, Table
 from benchmarks.report import bar, number, to_markdown, to_terminal, write_page, written
+from benchmarks.scaling_thread_rows import RIVALS
+from benchmarks.store_rivals import FOR_CURVES, LITDATA, ZIPPED
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,18 @@ def test_the_page_holds_command_goals_tables_and_machine(result: dict[str, Any])
     assert "* Not measured (weights-float32-saved, weights-bfloat16-saved): the index is away" in page
     assert "| processor | an abacus |" in page
     assert "quick run" not in page
+
+
+def test_packages_that_were_not_there_are_not_listed(result: dict[str, Any]) -> None:
+    facts = {"processor": "an abacus", "zipnn": "not installed", "torch": "2.13.0"}
+    page = to_markdown({"codecs": result | {"environment": facts}})
+    assert page.endswith("| processor | an abacus |\n| torch | 2.13.0 |\n")
+
+
+def test_the_chapter_of_curves_tells_who_is_not_in_them(result: dict[str, Any]) -> None:
+    """LitData has figures in other chapters, so whoever looks for its curve is told."""
+    assert not {LITDATA, ZIPPED} & {*FOR_CURVES, *RIVALS}
+    assert "LitData and the zipped .pt files are in no curve" in to_markdown({"scaling": result})
 
 
 def test_a_quick_run_says_so_on_its_page(result: dict[str, Any]) -> None:
