@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from cordwood.packing import inputfiles
+from cordwood.packing.failure import Failure
 from cordwood.packing.inputfiles import Entry, Position
 from cordwood.packing.output import Output
-from cordwood.packing.work import Failure, Work
+from cordwood.packing.work import Work
 from cordwood.sources import Input
 from cordwood.store import shardindex
 from cordwood.store.folder import open_folder

@@ -2,7 +2,9 @@
 
 import ctypes
 import json
+import logging
 import os
+import shutil
 import signal
 import threading
 import traceback
@@ -14,14 +16,15 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.errors import PackError, UsageError
+from cordwood.errors import FormatError, PackError, UsageError
 from cordwood.packing import pool, work
+from cordwood.packing.failure import Failure
 from cordwood.packing.failures import Failures
-from cordwood.packing.work import Failure
 from cordwood.sources import Input
 from tests.packing.forkedworkers import launch
 from tests.packing.memory import folder_in_memory
 from tests.packing.numbers import Numbers, numbers_of, pack
+from tests.sources import photos as images
 
 Sample = dict[str, Any]
 
@@ -112,12 +115,90 @@ def test_many_failures_in_a_row_are_no_accident(dest: Path) -> None:
 
 
 def test_a_job_all_of_whose_inputs_fail_is_not_complete(dest: Path) -> None:
-    with pytest.raises(PackError, match=r"nothing was packed: 5 of 5 inputs failed, .*s\.errors\.jsonl tells why"):
+    with pytest.raises(PackError, match=r"nothing was packed: 5 of 5 inputs failed, .*s\.errors\.jsonl tells why each"):
         pack(Numbers(5), dest, fails_at(*range(5)), on_error="skip")
     assert [one["input"] for one in told(dest)] == [0, 1, 2, 3, 4]
     again = pack(Numbers(5), dest, fails_at(3), on_error="skip", accept_changed_transform=True)
     assert (again.samples, again.failed) == (4, 1)
     assert [one["input"] for one in told(dest)] == [3]
+
+
+def test_the_commonest_reason_is_told_where_nothing_was_packed(dest: Path) -> None:
+    def fails(sample: Sample) -> None:
+        if sample["number"]:
+            raise LookupError("nowhere")
+        raise ValueError("the first one")
+
+    often = r"5 of 5 inputs failed, most often with LookupError: nowhere \(4 of them, such as input 1\); "
+    with pytest.raises(PackError, match=often):
+        pack(Numbers(5), dest, fails, on_error="skip")
+
+    def drops(sample: Sample) -> None:
+        if sample["number"] == 2:
+            fails(sample)
+
+    with pytest.raises(PackError, match=r"1 of 5 .*LookupError: nowhere .*; and the others gave no samples; "):
+        pack(Numbers(5), dest.with_name("dropped"), drops, on_error="skip")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_field_that_images_without_class_folders_lack(dest: Path, tmp_path: Path, workers: int) -> None:
+    images.write(tmp_path, "1.png", "2.png")
+    label: Callable[[Sample], Sample] = lambda sample: {"label": sample["label"]}  # noqa: E731 - sent by value
+    told_of = (
+        r"^input 0 \(1\.png\) failed: KeyError: 'label' \(the sample has the fields 'image', 'path'; .* no class fol"
+    )
+    for options in ({}, {"batched": True, "batch_size": 2}, {"update": True}):
+        with pytest.raises(PackError, match=told_of):
+            pack(tmp_path, dest, label, workers=workers, **options)
+        shutil.rmtree(dest)
+    often = r"most often with KeyError: 'label' \(.* no class folders: .*\) \(2 of them, such as input 0 \(1\.png\)\); "
+    with pytest.raises(PackError, match=often):
+        pack(tmp_path, dest, label, on_error="skip", workers=workers)
+    with pytest.raises(PackError, match=r"'label' \(the sample has .* the source's kind is 'unlabelled'"):
+        pack(tmp_path, dest.with_name("plain"), label, source_kind="unlabelled", workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_shown_is_short_and_ends_with_what_to_read(dest: Path, tmp_path: Path, workers: int) -> None:
+    """Broken data need no traceback of ours, and nothing is told twice."""
+    images.write(tmp_path, "1.png")
+    (tmp_path / "1.png").write_bytes((tmp_path / "1.png").read_bytes()[:40])
+    with pytest.raises(PackError) as caught:
+        pack(tmp_path, dest, workers=workers)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert isinstance(caught.value.__cause__, FormatError)
+    assert shown.count("Traceback (most recent call last)") == 1
+    assert "engine.py" not in shown
+    assert "images/" not in shown
+    with pytest.raises(PackError) as caught:
+        pack(Numbers(3), dest.with_name("other"), fails_at(1), workers=workers)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("in fails") == 1
+    assert "packing/work.py" not in shown
+
+
+def test_all_of_a_traceback_is_there_for_who_asks(dest: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "cordwood.pack")
+    with pytest.raises(PackError) as caught:
+        pack(Numbers(3), dest, fails_at(1))
+    assert "packing/work.py" in "".join(traceback.format_exception(caught.value))
+
+
+def test_names_are_listed_as_people_write_them(tmp_path: Path) -> None:
+    """Also names that are no UTF-8, and texts with what some take for the end of a line."""
+    log = tmp_path / "x.errors.jsonl"
+    failures = Failures("skip", 100, log)
+    strange = os.fsdecode(b"caf\xe9.jpg")
+    names = ["小猫.jpg", strange, "a\u2028b\x85c\nd.jpg"]
+    for number, name in enumerate(names):
+        failures(number, Input(None, name), Failure(f"E: {name}", "somewhere"))
+    assert "小猫.jpg".encode() in log.read_bytes()
+    lines = log.read_text("utf-8").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == names
+    assert [json.loads(line)["error"] for line in lines] == [f"E: {name}" for name in names]
+    failures.forget_from(2)
+    assert log.read_text("utf-8").splitlines() == lines[:2]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

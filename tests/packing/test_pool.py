@@ -18,7 +18,7 @@ from tests.feed.leftovers import Leftovers
 
 
 def job(transform: Any) -> Job:
-    return Job(lambda number: {"number": number}, prepare_transform(transform), 0, 1, 0, ())
+    return Job(lambda number: {"number": number}, prepare_transform(transform), 0, 1, 0, (), {})
 
 
 def events(pool: Pool, count: int) -> list[Finished | Died]:

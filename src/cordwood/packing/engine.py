@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from cordwood.errors import CordwoodError, PackError
+from cordwood.packing.failure import Failure
 from cordwood.packing.inputfiles import FAILED
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.pool import QUEUED, Died, Finished, Pool
 from cordwood.packing.tasks import Tasks, size_of
-from cordwood.packing.work import Failure, Result, Settled, Work
+from cordwood.packing.work import Result, Settled, Work
 from cordwood.packing.worker import NOWHERE, Job, Task
 from cordwood.sources import Input
 
@@ -86,7 +87,7 @@ class Engine:
             raise KeyboardInterrupt
 
     def _alone(self, report: Step, stop: Callable[[], bool]) -> None:
-        work = Work(*self._job[:5], labels=self._job.labels)
+        work = Work(*self._job[:5], labels=self._job.labels, absent=self._job.absent)
         settled = None
         while not stop() and (found := self._tasks.next()) is not None:
             if settled is None and self._output.settled is not None:

@@ -5,21 +5,26 @@ failures(17, input, failure)            # PackError if that was one too many
 """
 
 import json
+import logging
 import os
 import pickle
 import re
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cordwood.errors import PackError, StorageError, UsageError
-from cordwood.packing.work import Failure
+from cordwood.packing.failure import Failure
 from cordwood.sources import Input
 from cordwood.spelling import did_you_mean
 from cordwood.store.regular import read_all
 
 WAYS: Final = ("fail", "skip", "retry")
 _MOST_BYTES = 1 << 34  # of a list of failures
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")  # that JSON leaves as they are
+
+_LOG = logging.getLogger("cordwood.pack")
 
 
 class Failures:
@@ -61,9 +66,24 @@ class Failures:
         else:
             self.log.unlink()
 
+    def commonest(self) -> str:
+        """The reason that most of the listed inputs have, how many, and the first of them; empty if none is listed."""
+        data = read_all(self.log, "the list of inputs that failed", _MOST_BYTES) if self.log.exists() else b""
+        counts: Counter[str] = Counter()
+        firsts: dict[str, str] = {}
+        for line in data.splitlines():
+            with suppress(ValueError, KeyError, TypeError):  # cut short by a kill
+                one = json.loads(line)
+                why = _without_name(one["error"], one["name"])
+                counts[why] += 1
+                firsts.setdefault(why, _called(one["input"], one["name"]))
+        for why, count in counts.most_common(1):
+            return f"{why} ({count:,} of them, such as {firsts[why]})"
+        return ""
+
     def __call__(self, number: int, one: Input, failure: Failure) -> None:
         """An input failed."""
-        name = f"input {number}" + (f" ({one.name})" if one.name is not None else "")
+        name = _called(number, one.name)
         why = _without_name(failure.error, one.name)
         if self._on_error != "skip":
             raise _raised(
@@ -80,11 +100,24 @@ class Failures:
         told = {"input": number, "name": one.name, "error": failure.error, "traceback": failure.traceback}
         try:
             with self.log.open("ab") as file:
-                file.write(json.dumps(told).encode() + b"\n")
+                file.write(listed(told))
         except OSError as error:
             raise StorageError(
                 error.errno, f"{error.strerror or error}: the list of inputs that failed", os.fspath(self.log)
             ) from error
+
+
+def _called(number: int, name: str | None) -> str:
+    return f"input {number}" + (f" ({name})" if name is not None else "")
+
+
+def listed(told: dict[str, Any]) -> bytes:
+    """A line of the list, in UTF-8, so that a person can read the names in it."""
+    text = json.dumps(told, ensure_ascii=False)
+    # Also for those who cut the text into lines by whatever Python takes for the end of one.
+    text = _LINE_ENDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    # Bytes of a file's name that are no UTF-8 are lone surrogates here: their escapes are JSON's own.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _without_name(error: str, name: str | None) -> str:
@@ -102,13 +135,17 @@ def _raised(message: str, failure: Failure) -> PackError:
 
 
 def _cause(failure: Failure) -> BaseException:
-    """What the worker raised, with the traceback that it had there."""
-    note = f"in the process that did it:\n{failure.traceback}"
+    """What the worker raised, with the lines of the caller's own that led to it; at the log's level "debug" all."""
+    lines = failure.traceback if failure.own is None or _LOG.isEnabledFor(logging.DEBUG) else failure.own
+    notes = [f"in the process that did it:\n{lines}"] if lines else []
     if failure.pickled is not None:
         with suppress(Exception):  # a class that is there, but not here: its text is told anyway
             cause: BaseException = pickle.loads(failure.pickled)  # noqa: S301 - from a process of ours
-            cause.add_note(note)
-            return cause
-    told = RuntimeError(failure.error)
-    told.add_note(note)
-    return told
+            return _noted(cause, notes)
+    return _noted(RuntimeError(failure.error), notes)
+
+
+def _noted(error: BaseException, notes: list[str]) -> BaseException:
+    for note in notes:
+        error.add_note(note)
+    return error

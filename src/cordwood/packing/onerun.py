@@ -125,8 +125,16 @@ class OneRun:
         )
 
     def _job(self) -> Job:
-        settings, labels = self._settings, tuple(self._source.classes)
-        return Job(self._source.reader(), self._transform, settings.seed, settings.batch, settings.retries, labels)
+        settings, source = self._settings, self._source
+        return Job(
+            source.reader(),
+            self._transform,
+            settings.seed,
+            settings.batch,
+            settings.retries,
+            tuple(source.classes),
+            dict(source.absent),
+        )
 
     def _pack(self, folder: OpenFolder, now: JobFile, report: Reporter) -> Packed:
         settings = self._settings
@@ -163,15 +171,19 @@ class OneRun:
                     raise
             output.finish()
             if account.totals.failed and not account.totals.samples and settings.part is None:
-                raise PackError(
-                    f"nothing was packed: {account.totals.failed:,} of {account.totals.inputs:,} inputs failed, "
-                    f"{self._failures.log} tells why, and the others gave no samples"
-                )
+                raise self._nothing(account.totals)
             report(self._progress(output, resumed))
             jobs.write(self._dest, now.completed(account.totals))
         finally:
             output.stop()
         return self._packed(account.totals, resumed, (*self._source.notes, *engine.notes))
+
+    def _nothing(self, totals: Totals) -> PackError:
+        others = " and the others gave no samples;" if totals.failed < totals.inputs else ""
+        return PackError(
+            f"nothing was packed: {totals.failed:,} of {totals.inputs:,} inputs failed, most often with "
+            f"{self._failures.commonest()};{others} {self._failures.log} tells why each did"
+        )
 
     def _engine(self, first: int, stop: int | None, sink: Sink) -> Engine:
         tasks = Tasks(self._source.inputs(first), first, stop, self._settings.batch)

@@ -18,10 +18,11 @@ from cordwood.errors import FormatError
 from cordwood.packing import inputfiles, journal
 from cordwood.packing.accounting import Account, Walk
 from cordwood.packing.beginning import Beginning, settled_before
+from cordwood.packing.failure import Failure
 from cordwood.packing.firstsamples import FirstSamples, Waiting
 from cordwood.packing.inputfiles import FAILED, Entry, Header, Position, ShardInputs, Totals
 from cordwood.packing.journal import Checkpoint, ShardLog
-from cordwood.packing.work import Failure, Result, SampleEncoder, Settled
+from cordwood.packing.work import Result, SampleEncoder, Settled
 from cordwood.sources import Input
 from cordwood.store import manifest as manifests
 from cordwood.store import shardindex

@@ -19,8 +19,9 @@ from cordwood.errors import FormatError
 from cordwood.packing import inputfiles
 from cordwood.packing.beginning import settled_before
 from cordwood.packing.comparing import DROP, KEEP, REDO, Decisions, UpdatePlan
+from cordwood.packing.failure import Failure
 from cordwood.packing.inputfiles import FAILED, Entry, Lines, Position, ShardInputs, Totals
-from cordwood.packing.work import Failure, Result, Settled
+from cordwood.packing.work import Result, Settled
 from cordwood.sources import Input
 from cordwood.store import manifest as manifests
 from cordwood.store import planfiles, shardindex

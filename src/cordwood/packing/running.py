@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cordwood.codecs.machine import default_threads
-from cordwood.errors import UsageError
+from cordwood.errors import PackError, UsageError
 from cordwood.packing.estimate import estimate
 from cordwood.packing.estimation import Estimate
 from cordwood.packing.failures import Failures
@@ -105,9 +105,15 @@ def pack(
         raise UsageError("decode='pil' is for a transform that takes PIL images, and there is none: leave it out")
     if limit is not None:
         return _estimated(found, dest, step, settings, limit)
-    with reporter(progress) as report:
-        run = OneRun(found, dest, step, settings, failures)
-        packed = run.update(report) if update else run.run(report)
+    try:
+        with reporter(progress) as report:
+            run = OneRun(found, dest, step, settings, failures)
+            packed = run.update(report) if update else run.run(report)
+    except PackError as error:
+        if error.__cause__ is None:
+            raise
+        # An input failed, which its cause tells about; the frames of the loop that noticed it tell nobody anything.
+        raise error.with_traceback(None) from error.__cause__
     if packed.failed:
         warnings.warn(
             f"{packed.failed:,} of {packed.inputs:,} inputs failed and were left out: {packed.errors} tells why",

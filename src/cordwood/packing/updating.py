@@ -24,7 +24,7 @@ from cordwood.packing import job as jobs
 from cordwood.packing.comparing import UpdatePlan, compare, gathered
 from cordwood.packing.engine import Engine
 from cordwood.packing.exchange import exchanged, recover
-from cordwood.packing.failures import Failures
+from cordwood.packing.failures import Failures, listed
 from cordwood.packing.firstsamples import FirstSamples
 from cordwood.packing.identity import difference
 from cordwood.packing.inputfiles import FAILED, Entry, Lines, Position, Totals
@@ -87,6 +87,10 @@ class Remaining(Source):
     @property
     def classes(self) -> Mapping[str, Sequence[str]]:
         return self._source.classes
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        return self._source.absent
 
     @property
     def notes(self) -> Sequence[str]:
@@ -271,7 +275,7 @@ def _tell_failures_anew(dest: Path, shards: int, log: Path) -> None:
             number += entry.name != last
             last = entry.name
             if entry.samples == FAILED and entry.name in told:
-                kept.append(json.dumps({**told[entry.name], "input": number}).encode() + b"\n")
+                kept.append(listed({**told[entry.name], "input": number}))
     if kept:
         with replacing(log) as file:
             file.write(b"".join(kept))

@@ -10,17 +10,17 @@ their numbers alone, so inputs can be done again by another process, in other co
 """
 
 import hashlib
-import pickle
 import struct
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cordwood.codecs import Plan
+from cordwood.packing.failure import Failure, absence
 from cordwood.packing.inputfiles import FAILED
 from cordwood.packing.transforms import Transform
 from cordwood.store.chunk import Chunk
@@ -43,29 +43,6 @@ class Settled(NamedTuple):
     plans: Sequence[Plan]
     classes: Mapping[str, int]
     pictures: Sequence[str] = ()
-
-
-class Failure(NamedTuple):
-    """Why an input gave no samples."""
-
-    error: str  # "ValueError: ..."
-    traceback: str
-    pickled: bytes | None = None  # the exception itself, if it survives that
-
-    @classmethod
-    def of(cls, error: BaseException) -> "Failure":
-        """What is to be told of an exception."""
-        try:
-            text = str(error)
-        except Exception:  # classes of others
-            text = "(its text cannot be told)"
-        pickled: bytes | None
-        try:
-            pickled = data = pickle.dumps(error)
-            pickle.loads(data)  # noqa: S301 - our own bytes: some exceptions can be pickled, but not made again
-        except Exception:  # whatever classes of others raise
-            pickled = None
-        return cls(f"{type(error).__name__}: {text:.2000}", "".join(traceback.format_exception(error)), pickled)
 
 
 @dataclass
@@ -97,6 +74,7 @@ class Work:
         batch: int,
         retries: int = 0,
         labels: Sequence[str] = (),
+        absent: Mapping[str, str] = MappingProxyType({}),
         watch: Callable[[int], None] = lambda first: None,
     ) -> None:
         self._reader = reader
@@ -105,6 +83,7 @@ class Work:
         self._batch = batch
         self._retries = retries
         self._labels = labels  # fields whose numbers the source has names for
+        self._absent = absent  # fields that the source might have, and why it has not
         self._watch = watch
         self._encoder: SampleEncoder | None = None
 
@@ -140,12 +119,13 @@ class Work:
             self._take(each, result)
 
     def _single(self, handle: Any, seed: int, result: Result) -> list[Any] | Failure:
+        sample = None
         try:
             sample = self._reader(handle)
             labels = self._labels_of(sample) if result.raw is not None else {}
             made = self._transform.apply(sample, seed)
         except (Exception, SystemExit) as error:
-            return Failure.of(error)
+            return Failure.of(error, absence(error, sample, self._absent))
         for name, label in labels.items():
             kept = all(isinstance(one, Mapping) and same(one.get(name), label) for one in made)
             result.labels_kept[name] = result.labels_kept.get(name, True) and kept
@@ -170,7 +150,8 @@ class Work:
         try:
             made = list(self._transform.apply_batch(found, seed))
         except (Exception, SystemExit) as error:
-            made = [Failure.of(error)] * len(unit)
+            sample = next((one for one in found if one is not None), None)
+            made = [Failure.of(error, absence(error, sample, self._absent))] * len(unit)
         for place, failure in failed.items():
             made[place] = failure
         return made

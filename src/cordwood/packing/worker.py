@@ -11,16 +11,17 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cordwood.errors import UsageError
+from cordwood.packing.failure import Failure
 from cordwood.packing.inputfiles import FAILED
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.transforms import Transform
 from cordwood.packing.wire import Parts, receive, send, unpack
-from cordwood.packing.work import Failure, Result, Settled, Work
+from cordwood.packing.work import Result, Settled, Work
 
 NOWHERE = -1
 PLACE = struct.Struct("<q")  # the number of the input that is being done, in memory that the parent sees
@@ -35,6 +36,7 @@ class Job(NamedTuple):
     batch: int
     retries: int
     labels: Sequence[str]
+    absent: Mapping[str, str]
 
 
 class Task(NamedTuple):
@@ -72,7 +74,7 @@ def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
 
         send(results_fd, Refused("".join(traceback.format_exception(error))))
         return
-    work = Work(*job[:5], labels=job.labels, watch=lambda first: PLACE.pack_into(place, 0, first))
+    work = Work(*job[:5], labels=job.labels, absent=job.absent, watch=lambda first: PLACE.pack_into(place, 0, first))
     with one_thread(), suppress(BrokenPipeError):  # the parent is gone, and wants no words
         while True:
             message = unpack(arrived.get())

@@ -88,6 +88,16 @@ class ImageFolder(Source):
         return {"label": self._classes} if self._classes else {}
 
     @property
+    def absent(self) -> Mapping[str, str]:
+        return {} if self._classes else {"label": self._why_unlabelled()}
+
+    def _why_unlabelled(self) -> str:
+        return (
+            f"there is no 'label' because {str(self._listing.root)!r:.200} has no class folders: put images into them, "
+            "as in cat/1.jpg, or pack a manifest with a column 'label'"
+        )
+
+    @property
     def notes(self) -> Sequence[str]:
         empty = [name for name, images in zip(self._classes, self._images(), strict=True) if not images]
         told = [f"classes without images: {', '.join(empty)}"] if empty else []
@@ -109,6 +119,9 @@ class PlainImageFolder(ImageFolder):
     @classmethod
     def recognises(cls, path: Path) -> bool:
         return False
+
+    def _why_unlabelled(self) -> str:
+        return f"there is no 'label' because the source's kind is {self.kind!r}, which takes folders for no classes"
 
 
 class _FolderReader:

@@ -108,6 +108,11 @@ class Source(ABC):
         return {}
 
     @property
+    def absent(self) -> Mapping[str, str]:
+        """For a field that people may look for in its samples and that they lack, why: ``{"label": "..."}``."""
+        return {}
+
+    @property
     def notes(self) -> Sequence[str]:
         """What a person should know about the listing: what was left out, and why."""
         return ()
