@@ -167,6 +167,14 @@ def test_a_dry_run_writes_nothing(folder: Path, capsys: Output) -> None:
     assert capsys.readouterr().out.startswith("dry run")
 
 
+@pytest.mark.parametrize("words", [[], ["--limit", "5"], ["--update"]])
+def test_a_source_without_inputs_is_wrong_use(words: list[str], folder: Path, capsys: Output) -> None:
+    (folder / "cli_none.py").write_text("def none():\n    return iter(())\n")
+    assert cli.main(["pack", "cli_none:none", "x.cordwood", "--workers", "0", *words]) == 2
+    assert re.match(r"cordwood: cli_none:none has no inputs, .* nothing to pack", capsys.readouterr().err)
+    assert not Path("x.cordwood").exists()
+
+
 def test_quiet_is_quiet(capsys: Output) -> None:
     assert run("--quiet") == 0
     assert capsys.readouterr() == ("", "")

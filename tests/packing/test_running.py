@@ -114,10 +114,60 @@ def test_an_iterable_without_a_length(dest: Path) -> None:
     assert numbers_of(dest) == list(range(700))
 
 
-def test_nothing_at_all(dest: Path) -> None:
-    packed = pack(iter(()), dest)
-    assert (packed.inputs, packed.samples, len(cw.open(dest))) == (0, 0, 0)
-    assert any("complete" in note for note in pack(iter(()), dest).notes)
+@pytest.mark.parametrize("options", [{}, {"workers": 1}, {"update": True}, {"limit": 5}, {"on_error": "skip"}])
+@pytest.mark.parametrize("source", [Numbers(0), lambda: iter(())])
+def test_an_empty_source_is_refused_and_leaves_nothing(dest: Path, source: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"has no inputs, but a store needs at least one: there is nothing to pack; "):
+        cw.pack(source, dest, progress=False, **options)
+    assert list(dest.parent.iterdir()) == []
+    assert pack(Numbers(3), dest).samples == 3  # another one at the same place
+
+
+def test_an_empty_folder_that_was_there_stays(dest: Path) -> None:
+    dest.mkdir()
+    with pytest.raises(UsageError, match="nothing to pack"):
+        pack(iter(()), dest)
+    assert list(dest.iterdir()) == []
+
+
+def test_an_empty_part_of_something_is_a_part_and_one_of_nothing_is_not(dest: Path) -> None:
+    for number in (1, 2, 3):
+        pack(Numbers(2), dest.with_name(f"part{number}"), part=(number, 3))
+    cw.merge([dest.with_name(f"part{number}") for number in (1, 2, 3)], dest)
+    assert numbers_of(dest) == [0, 1]
+    with pytest.raises(UsageError, match="nothing to pack"):
+        pack(Numbers(0), dest.with_name("none"), part=(1, 2))
+    assert not dest.with_name("none").exists()
+
+
+def test_a_source_that_has_become_empty_harms_no_store(dest: Path) -> None:
+    pack(Numbers(3), dest)
+    before = files_of(dest)
+    for options in ({}, {"update": True}):
+        with pytest.raises(UsageError):
+            pack(Numbers(0), dest, **options)
+        assert files_of(dest) == before
+
+
+def test_a_job_that_was_begun_is_not_completed_by_nothing(dest: Path) -> None:
+    """The process before came to nothing, so that other inputs may follow; but not none at all."""
+    source: list[dict[str, int]] = [{"number": 1}]
+
+    def samples() -> Iterator[dict[str, int]]:
+        return iter(source)
+
+    def stop(sample: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(samples, dest, stop)
+    source.clear()
+    for _ in range(2):
+        with pytest.raises(UsageError, match="nothing to pack"):
+            pack(samples, dest, stop, accept_changed_transform=True)
+    source.append({"number": 4})
+    pack(samples, dest, accept_changed_transform=True)
+    assert numbers_of(dest) == [4]
 
 
 def test_progress_is_told(dest: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from cordwood.codecs.machine import default_threads
 from cordwood.errors import PackError, UsageError
 from cordwood.packing.beginning import settled_before
+from cordwood.packing.emptiness import nothing_in
 from cordwood.packing.estimation import Estimate
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.summary import torch_save_bytes
@@ -89,7 +90,7 @@ class _Tries:
                 return sum(seconds for seconds, _ in times) / samples
         return 0.0
 
-    def nothing(self) -> Exception:
+    def nothing(self, source: Source) -> Exception:
         """Why there are no samples."""
         if self.first_error is not None:
             error = PackError(f"none of {self.inputs} inputs that were tried could be preprocessed: {self.failures[0]}")
@@ -97,7 +98,7 @@ class _Tries:
             return error
         if self.inputs:
             return UsageError(f"the transform returned nothing for all of {self.inputs} inputs that were tried")
-        return UsageError("the source has no inputs")
+        return nothing_in(source)
 
 
 class _Scratch(Writer):
@@ -140,7 +141,7 @@ def estimate(
                     writer.append(sample)
                     kept.add(sample)
         if not tries.samples:
-            raise tries.nothing()
+            raise tries.nothing(source)
         inspection = inspect_store(store)
         return Estimate(
             source=str(source.describe().get("path") or source.kind),

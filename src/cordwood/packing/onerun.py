@@ -6,6 +6,7 @@ packed = run.run(report)
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cordwood.packing import firstsamples, journal, updating
 from cordwood.packing import job as jobs
 from cordwood.packing.beginning import FirstLook
 from cordwood.packing.changes import first_change
+from cordwood.packing.emptiness import begun, leave_no_trace, nothing_in
 from cordwood.packing.engine import Engine, Sink
 from cordwood.packing.exchange import recover
 from cordwood.packing.failures import Failures
@@ -29,7 +31,7 @@ from cordwood.packing.summary import Packed, store_bytes, torch_save_bytes
 from cordwood.packing.tasks import Tasks
 from cordwood.packing.transforms import Transform
 from cordwood.packing.worker import Job
-from cordwood.sources import Source
+from cordwood.sources import Input, Source
 from cordwood.store import shardindex
 from cordwood.store.folder import OpenFolder, open_folder
 from cordwood.store.options import Options
@@ -63,11 +65,14 @@ class OneRun:
         self._settings = settings
         self._failures = failures
         self._began = time.monotonic()
+        self._begun: Iterator[Input] | None = None  # all inputs, if the first was asked for
         self._start, self._stop = bounds(settings.part, source.count, settings.batch)
 
     def update(self, report: Reporter) -> Packed:
         """Bring a store up to date with its source; one that is not there is packed."""
         settings = self._settings
+        if self._source.count == 0:  # a disk that is not mounted must not empty a store
+            raise nothing_in(self._source)
         return updating.update(
             self._source,
             self._dest,
@@ -96,11 +101,26 @@ class OneRun:
             )
             if before.complete and before.totals is not None:
                 return self._packed(before.totals, before.totals, ("it was complete already",))
+        there_before = self._dest.exists()
         folder = open_folder(self._dest, "resume")
         try:
+            self._refuse_nothing(folder, there_before)
             return self._pack(folder, now, report)
         finally:
             folder.lock.release()
+
+    def _refuse_nothing(self, folder: OpenFolder, there_before: bool) -> None:
+        """Before a store is begun; a part may be empty if the whole is not."""
+        if folder.manifest is not None:
+            return
+        try:
+            if self._settings.part is None:
+                self._begun = begun(self._source)
+            elif self._source.count == 0:
+                raise nothing_in(self._source)
+        except BaseException:
+            leave_no_trace(self._dest, there_before)
+            raise
 
     def _is_bare(self) -> bool:
         """Whether the run before came to nothing: no shard, none that is open, no samples that wait for a schema."""
@@ -170,6 +190,8 @@ class OneRun:
                     )
                     raise
             output.finish()
+            if not account.totals.inputs and settings.part is None:
+                raise nothing_in(self._source)
             if account.totals.failed and not account.totals.samples and settings.part is None:
                 raise self._nothing(account.totals)
             report(self._progress(output, resumed))
@@ -186,7 +208,8 @@ class OneRun:
         )
 
     def _engine(self, first: int, stop: int | None, sink: Sink) -> Engine:
-        tasks = Tasks(self._source.inputs(first), first, stop, self._settings.batch)
+        found, self._begun = self._begun, None
+        tasks = Tasks(self._source.inputs(first) if found is None else found, first, stop, self._settings.batch)
         return Engine(self._job(), tasks, sink, self._settings.workers)
 
     def _look_at_the_whole(self, output: Output, interrupted: Interruption) -> None:
