@@ -175,6 +175,14 @@ def test_a_source_without_inputs_is_wrong_use(words: list[str], folder: Path, ca
     assert not Path("x.cordwood").exists()
 
 
+@pytest.mark.parametrize("way", ["fail", "skip", "retry"])
+def test_a_dry_run_says_that_the_real_one_would_stop(way: str, capsys: Output) -> None:
+    assert run("--limit", 60, "--transform", "cli_prep:not_seven", "--on-error", way) == 0
+    out = capsys.readouterr().out
+    assert "seven is broken" in out
+    assert ("packing would stop at the first input that fails" in out) == (way == "fail")
+
+
 def test_quiet_is_quiet(capsys: Output) -> None:
     assert run("--quiet") == 0
     assert capsys.readouterr() == ("", "")

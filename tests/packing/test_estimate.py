@@ -1,6 +1,7 @@
 """Dry runs: which inputs are tried, what is said of them and of the whole; the clock is the tests' own."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -141,6 +142,30 @@ def test_failures_are_told_and_left_out() -> None:
     assert (found.failed, found.samples) == (4, 6)
     assert found.failures == tuple(f"input {n}: ValueError: number {n} is broken" for n in (2, 3, 5))
     assert "4 failed in all" in str(found)
+
+
+@pytest.mark.parametrize(("broken", "stops"), [((2, 3), True), ((2, 3), False), ((), True)])
+def test_that_packing_would_stop_at_a_failure_is_said(broken: tuple[int, ...], stops: bool) -> None:
+    found = tried(Numbers(10, broken=frozenset(broken)), stops_at_failures=stops)
+    told = 'packing would stop at the first input that fails: .* on_error="skip" \\(--on-error skip\\)'
+    assert bool(re.search(told, str(found))) == bool(broken and stops)
+    assert found.to_dict()["stops_at_failures"] == stops
+
+
+def test_fields_that_samples_lack_are_told() -> None:
+    with pytest.raises(PackError, match=r"input 0: KeyError: 'label' \(the sample has the fields 'x', 'n'\)"):
+        tried(Numbers(3), lambda sample: sample["label"])
+
+
+def test_the_start_of_workers_counts_where_it_matters() -> None:
+    quick = iter(number / 1000 for number in range(1_000_000)).__next__
+    found = tried(Numbers(1000), clock=quick, starting=lambda: 4.0)
+    assert found.all_seconds == pytest.approx(1000 * 0.0011 + 4)
+    assert "time to pack                 0:05  with 1 worker, 0:04 of it to start" in str(found)
+    assert str(found).splitlines()[-2].startswith("a job as small as this is done sooner in one process: workers=0")
+    assert found.to_dict()["starting_seconds"] == 4.0
+    long = tried(Numbers(1000), starting=lambda: pytest.fail("nobody needs to know"))
+    assert long.starting_seconds == 0
 
 
 def test_what_goes_wrong_says_nothing_of_a_store_that_is_gone() -> None:

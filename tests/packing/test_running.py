@@ -14,7 +14,8 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import FormatError, PackError, UsageError
-from cordwood.packing import pool, tasks
+from cordwood.packing import pool, running, tasks
+from cordwood.packing.estimation import Estimate
 from tests.feed.leftovers import Leftovers
 from tests.packing.forkedworkers import launch
 from tests.packing.memory import folder_in_memory
@@ -168,6 +169,54 @@ def test_a_job_that_was_begun_is_not_completed_by_nothing(dest: Path) -> None:
     source.append({"number": 4})
     pack(samples, dest, accept_changed_transform=True)
     assert numbers_of(dest) == [4]
+
+
+@pytest.mark.usefixtures("forked")
+def test_the_start_of_workers_is_measured(dest: Path) -> None:
+    alone = pack(Numbers(5), dest.with_name("alone"))
+    assert alone.starting_seconds == 0
+    for options in ({}, {"part": (2, 2)}):
+        packed = pack(Numbers(5), dest.with_name(f"s{len(options)}"), workers=2, **options)
+        assert 0 < packed.starting_seconds <= packed.seconds
+
+
+@pytest.mark.usefixtures("forked")
+@pytest.mark.parametrize(
+    ("source", "options", "workers"),
+    [
+        (Numbers(3), {}, 3),
+        (Numbers(100), {}, 4),
+        (Numbers(100), {"batched": True, "batch_size": 64, "transform": dict}, 2),
+        (({"number": number} for number in range(2)), {}, 4),  # nobody knows how many there are
+        (Numbers(3), {"workers": 5}, 5),
+    ],
+)
+def test_by_default_no_worker_is_started_that_has_nothing_to_do(
+    dest: Path, monkeypatch: pytest.MonkeyPatch, source: Any, options: dict[str, Any], workers: int
+) -> None:
+    monkeypatch.setattr(running, "default_threads", lambda: 4)
+    told: list[Any] = []
+    cw.pack(source, dest, progress=told.append, **options)
+    assert {state.workers for state in told} == {workers}
+
+
+def test_a_dry_run_counts_the_start_of_workers(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def measured(job: Any, workers: int) -> float:
+        asked.append(workers)
+        return 500.0
+
+    monkeypatch.setattr(running, "measured", measured)
+    found = cw.pack(Numbers(50), dest, limit=5, workers=2)
+    assert isinstance(found, Estimate)
+    assert found.all_seconds is not None
+    assert (asked, found.starting_seconds) == ([2], 500.0)
+    assert found.all_seconds > 500
+    assert ", 8:20 of it to start" in str(found)
+    assert "is done sooner in one process: workers=0 (--workers 0), about" in str(found)
+    cw.pack(Numbers(50), dest, limit=5, workers=0)
+    assert asked == [2]
 
 
 def test_progress_is_told(dest: Path) -> None:

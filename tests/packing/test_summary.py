@@ -105,6 +105,16 @@ def test_rates_are_those_of_this_run() -> None:
     assert replace(PLAIN, stored_bytes=0).ratio is None
 
 
+def test_the_start_of_workers_is_told_apart_from_the_rate() -> None:
+    slow = replace(PLAIN, samples=160, seconds=6.0, starting_seconds=4.0)
+    assert slow.samples_per_second == 80.0
+    assert "\ntime                  0:06  80.0 samples/s, behind 0:04 in which workers started\n" in str(slow)
+    assert slow.to_dict()["starting_seconds"] == 4.0
+    lost = replace(slow, seconds=100.0)
+    assert lost.samples_per_second == 160 / 96
+    assert "started" not in str(lost)
+
+
 def test_as_json() -> None:
     found = json.loads(json.dumps(PACKED.to_dict()))
     assert found["samples"] == 10_000

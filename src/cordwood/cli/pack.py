@@ -77,7 +77,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-encoded", action="append", metavar="FIELD", help="keep images as they are, decode at reading"
     )
     run = parser.add_argument_group("how it runs")
-    run.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core); 0: this one alone")
+    run.add_argument(
+        "--workers", type=int, metavar="N", help="processes (default: one a core); 0: this one, quicker for small jobs"
+    )
     run.add_argument("--on-error", choices=("fail", "skip", "retry"), default="fail", help="(default: fail)")
     run.add_argument("--most-errors", type=int, default=100, metavar="N", help="in a row, for skip (default: 100)")
     run.add_argument("--retries", type=int, default=2, metavar="N", help="for retry (default: 2)")

@@ -65,6 +65,7 @@ class Engine:
         self._deaths: dict[int, int] = {}  # by the first input of the unit
         self._barren = 0
         self.notes: list[str] = []  # what else happened
+        self.starting = 0.0  # seconds until the first worker could begin
         self._pause = CHECKPOINT_SECONDS / 8  # soon at first: jobs that are killed often get on
         self._checkpoint_at = time.monotonic() + self._pause
 
@@ -102,6 +103,7 @@ class Engine:
             self._look_around(report)
 
     def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
+        began = time.monotonic()
         with Pool(self._job, self._workers) as pool:
             settled = self._output.settled
             if settled is not None:
@@ -111,6 +113,8 @@ class Engine:
                 if self._ended and not self._under_way:
                     break
                 for event in pool.wait(_WAIT):
+                    if not self.starting and isinstance(event, Finished):
+                        self.starting = max(0.0, time.monotonic() - began - event.result.seconds)
                     self._take(event)
                 if settled is None and self._output.settled is not None:
                     settled = self._output.settled

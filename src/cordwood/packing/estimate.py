@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from cordwood.errors import PackError, UsageError
 from cordwood.packing.beginning import settled_before
 from cordwood.packing.emptiness import nothing_in
 from cordwood.packing.estimation import Estimate
+from cordwood.packing.failure import Failure, absence
 from cordwood.packing.onethread import one_thread
 from cordwood.packing.summary import torch_save_bytes
 from cordwood.packing.tasks import size_of
@@ -39,14 +41,16 @@ _PASSES = 3  # of reading back and of encoding, of which the middle one counts
 _MOST_KEPT = 256  # samples that are encoded once more, to see how long that takes by itself
 _MOST_KEPT_BYTES = 64 << 20
 _MOST_TOLD = 3  # failures
+_LONG = 60.0  # seconds of a job in which the start of workers is lost
 Clock = Callable[[], float]
 
 
 class _Tries:
     """Reads and transforms units of inputs, and counts what comes of them."""
 
-    def __init__(self, reader: Callable[[Any], Any], transform: Transform, seed: int, clock: Clock) -> None:
-        self._reader, self._transform, self._seed, self._clock = reader, transform, seed, clock
+    def __init__(self, source: Source, transform: Transform, seed: int, clock: Clock) -> None:
+        self._reader, self._absent = source.reader(), source.absent
+        self._transform, self._seed, self._clock = transform, seed, clock
         self.inputs = self.samples = self.dropped = self.failed = 0
         self.file_bytes: int | None = 0  # None from the first input on that is no file of its own
         self.failures: list[str] = []
@@ -59,12 +63,13 @@ class _Tries:
         seed_generators(seed)
         start = self._clock()
         made: list[list[Any]] = []
+        given: list[Any] = []
         try:
             given = [self._reader(one.handle) for one in unit]
             batched = self._transform.batched
             made = self._transform.apply_batch(given, seed) if batched else [self._transform.apply(given[0], seed)]
         except Exception as error:  # whatever readers and transforms of others raise
-            self._fail(first, unit, error)
+            self._fail(first, unit, Failure.of(error, absence(error, next(iter(given), None), self._absent)), error)
         samples = [sample for of_input in made for sample in of_input]
         self._times.append((self._clock() - start, len(samples)))
         self.inputs += len(unit)
@@ -74,12 +79,12 @@ class _Tries:
             self.file_bytes = None if self.file_bytes is None or one.size is None else self.file_bytes + one.size
         return samples
 
-    def _fail(self, first: int, unit: list[Input], error: Exception) -> None:
+    def _fail(self, first: int, unit: list[Input], failure: Failure, error: Exception) -> None:
         self.failed += len(unit)
         self.first_error = self.first_error or error
         if len(self.failures) < _MOST_TOLD:
             name = f" ({unit[0].name})" if unit[0].name else ""
-            self.failures.append(f"input {first}{name}: {type(error).__name__}: {error}")
+            self.failures.append(f"input {first}{name}: {failure.error}")
 
     @property
     def seconds_a_sample(self) -> float:
@@ -120,9 +125,13 @@ def estimate(
     fields: Mapping[str, Field] | None = None,
     shard_bytes: int | None = None,
     span: tuple[int, int | None] = (0, None),
+    stops_at_failures: bool = False,
+    starting: Clock = lambda: 0.0,
     clock: Clock = time.perf_counter,
 ) -> Estimate:
     """Try about `limit` inputs of the `span` that is to be packed; `batch` of them form a unit.
+
+    `starting` measures how long workers take to start; it is asked only where that matters.
 
     PackError if all of them fail, UsageError if the transform drops them all.
     """
@@ -131,7 +140,7 @@ def estimate(
     begin, end = span
     if end is None:
         end = source.count
-    tries = _Tries(source.reader(), transform, seed, clock)
+    tries = _Tries(source, transform, seed, clock)
     kept = _Kept()
     with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
         store = Path(folder) / "estimate.cordwood"
@@ -143,7 +152,7 @@ def estimate(
         if not tries.samples:
             raise tries.nothing(source)
         inspection = inspect_store(store)
-        return Estimate(
+        found = Estimate(
             source=str(source.describe().get("path") or source.kind),
             dest=str(dest),
             of_inputs=None if end is None else end - begin,
@@ -162,7 +171,11 @@ def estimate(
             workers=min(max(1, workers), default_threads()),
             free_bytes=_free(dest),
             inspection=inspection,
+            stops_at_failures=stops_at_failures,
         )
+    if found.all_seconds is None or found.all_seconds > _LONG:
+        return found
+    return replace(found, starting_seconds=starting())
 
 
 def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) -> Iterator[tuple[int, list[Input]]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordwood.packing.pace import clock_text
+from cordwood.packing.startup import advice, counts
 from cordwood.store.inspection import StoreInspection
 from cordwood.store.inspection_text import plan_lines
 from cordwood.tensors.notebook import plain
@@ -31,7 +32,8 @@ class Estimate:
     ``inputs`` of ``of_inputs`` were tried, ``samples`` came of them, with ``raw_bytes`` of values that took
     ``stored_bytes``; the files they were read from have ``file_bytes``, None where there are no files. Times are
     seconds a sample on one core: ``preprocess_seconds`` to read and transform, ``encode_seconds`` to encode, and
-    ``read_seconds`` to read it back in batches of 64.
+    ``read_seconds`` to read it back in batches of 64. ``starting_seconds`` are those until workers can begin, 0 where
+    they do not matter; ``stops_at_failures`` tells whether packing would stop at inputs like those that ``failed``.
     """
 
     source: str
@@ -52,6 +54,8 @@ class Estimate:
     workers: int
     free_bytes: int
     inspection: StoreInspection
+    starting_seconds: float = 0.0
+    stops_at_failures: bool = False
 
     # ---- the whole ---------------------------------------------------------------------------------------------------
 
@@ -67,10 +71,11 @@ class Estimate:
 
     @property
     def all_seconds(self) -> float | None:
-        """Seconds that packing would take with so many workers."""
+        """Seconds that packing would take with so many workers, also to start them."""
         if self.all_samples is None:
             return None
-        return self.all_samples * (self.preprocess_seconds + self.encode_seconds) / self.workers
+        working = self.all_samples * (self.preprocess_seconds + self.encode_seconds) / self.workers
+        return working + self.starting_seconds
 
     @property
     def fits(self) -> bool | None:
@@ -109,10 +114,12 @@ class Estimate:
             "dest": self.dest,
             "tried": {"inputs": self.inputs, "samples": self.samples, "dropped": self.dropped, "failed": self.failed},
             "failures": list(self.failures),
+            "stops_at_failures": self.stops_at_failures,
             "of_inputs": self.of_inputs,
             "samples": self.all_samples,
             "bytes": self.all_bytes,
             "seconds": self.all_seconds,
+            "starting_seconds": self.starting_seconds,
             "workers": self.workers,
             "free_bytes": self.free_bytes,
             "fits": self.fits,
@@ -170,7 +177,17 @@ class Estimate:
             yield "as .pt files", _each(self.torch_save_bytes, self.samples), self._all(self.torch_save_bytes), ""
         yield "store", _each(self.stored_bytes, self.samples), self._all(self.stored_bytes), self._space()
         if self.all_seconds is not None:
-            yield "time to pack", "", clock_text(self.all_seconds), f"with {counted(self.workers, 'worker')}"
+            yield (
+                "time to pack",
+                "",
+                clock_text(self.all_seconds),
+                f"with {counted(self.workers, 'worker')}{self._started()}",
+            )
+
+    def _started(self) -> str:
+        if self.all_seconds is None or not counts(self.all_seconds, self.starting_seconds):
+            return ""
+        return f", {clock_text(self.starting_seconds)} of it to start"
 
     def _all(self, number: int) -> str:
         scaled = self._scaled(number)
@@ -180,6 +197,11 @@ class Estimate:
         return f"{human(self.free_bytes)} free on its disk"
 
     def _last_words(self) -> Iterator[str]:
+        if self.failed and self.stops_at_failures:
+            yield (
+                "packing would stop at the first input that fails: mend or remove such files, or leave them out with "
+                'on_error="skip" (--on-error skip)'
+            )
         if self.fits is False:
             assert self.all_bytes is not None  # noqa: S101 - for the type checker
             yield (
@@ -191,6 +213,8 @@ class Estimate:
                 f"the store would take {_few(self.growth)}x the bytes of the files it is made of: that buys time, not "
                 "space"
             )
+        if self.all_seconds is not None and (told := advice(self.all_seconds, self.starting_seconds, self.workers)):
+            yield told
         yield self.verdict
 
 

@@ -27,6 +27,7 @@ from cordwood.packing.job import JobFile
 from cordwood.packing.output import Output
 from cordwood.packing.portion import Part, bounds
 from cordwood.packing.progress import PackProgress, Reporter
+from cordwood.packing.startup import advice
 from cordwood.packing.summary import Packed, store_bytes, torch_save_bytes
 from cordwood.packing.tasks import Tasks
 from cordwood.packing.transforms import Transform
@@ -53,6 +54,12 @@ class Settings:
     accept_changed_transform: bool
 
 
+def job_of(source: Source, transform: Transform, settings: Settings) -> Job:
+    """What workers need to know."""
+    labels, absent = tuple(source.classes), dict(source.absent)
+    return Job(source.reader(), transform, settings.seed, settings.batch, settings.retries, labels, absent)
+
+
 class OneRun:
     """One run of a job."""
 
@@ -65,6 +72,7 @@ class OneRun:
         self._settings = settings
         self._failures = failures
         self._began = time.monotonic()
+        self._starting = 0.0  # seconds in which workers started
         self._begun: Iterator[Input] | None = None  # all inputs, if the first was asked for
         self._start, self._stop = bounds(settings.part, source.count, settings.batch)
 
@@ -76,7 +84,7 @@ class OneRun:
         return updating.update(
             self._source,
             self._dest,
-            self._job(),
+            job_of(self._source, self._transform, settings),
             self._job_file(),
             workers=settings.workers,
             failures=self._failures,
@@ -144,18 +152,6 @@ class OneRun:
             contents=None if origin is None else contents_of(origin),
         )
 
-    def _job(self) -> Job:
-        settings, source = self._settings, self._source
-        return Job(
-            source.reader(),
-            self._transform,
-            settings.seed,
-            settings.batch,
-            settings.retries,
-            tuple(source.classes),
-            dict(source.absent),
-        )
-
     def _pack(self, folder: OpenFolder, now: JobFile, report: Reporter) -> Packed:
         settings = self._settings
         if folder.manifest is not None and folder.committed:
@@ -184,6 +180,7 @@ class OneRun:
                         self._look_at_the_whole(output, interrupted)
                     engine = self._engine(first, self._stop, output)
                     engine.run(lambda: report(self._progress(output, resumed)), interrupted)
+                    self._starting += engine.starting
                 except KeyboardInterrupt as error:
                     error.add_note(
                         f"{output.done.inputs:,} inputs are packed into {self._dest}; the same call goes on there"
@@ -210,13 +207,15 @@ class OneRun:
     def _engine(self, first: int, stop: int | None, sink: Sink) -> Engine:
         found, self._begun = self._begun, None
         tasks = Tasks(self._source.inputs(first) if found is None else found, first, stop, self._settings.batch)
-        return Engine(self._job(), tasks, sink, self._settings.workers)
+        return Engine(job_of(self._source, self._transform, self._settings), tasks, sink, self._settings.workers)
 
     def _look_at_the_whole(self, output: Output, interrupted: Interruption) -> None:
         """Let a part have the schema and the plans that the whole job would have, so that parts can be merged."""
         look = FirstLook(output.beginning, self._settings.batch, output.first_samples)
         looked = output.next_input if len(output.beginning) else 0
-        self._engine(looked, None, look).run(lambda: None, interrupted, look.enough)
+        engine = self._engine(looked, None, look)
+        engine.run(lambda: None, interrupted, look.enough)
+        self._starting += engine.starting
         if len(output.beginning):
             output.settle()
 
@@ -237,6 +236,8 @@ class OneRun:
         )
 
     def _packed(self, totals: Totals, resumed: Totals, notes: tuple[str, ...]) -> Packed:
+        seconds = time.monotonic() - self._began
+        told = advice(seconds, self._starting, self._settings.workers)
         return Packed(
             str(self._dest),
             samples=totals.samples,
@@ -247,11 +248,12 @@ class OneRun:
             raw_bytes=totals.raw_bytes,
             stored_bytes=store_bytes(self._dest),
             shards=len(shardindex.read(self._dest).records),
-            seconds=time.monotonic() - self._began,
+            seconds=seconds,
             torch_save_bytes=torch_save_bytes(self._dest, totals.samples, totals.raw_bytes),
             resumed_inputs=resumed.inputs,
             resumed_samples=resumed.samples,
             errors=str(self._failures.log) if totals.failed else None,
             part=self._settings.part,
-            notes=notes,
+            notes=(*notes, told) if told else notes,
+            starting_seconds=self._starting,
         )

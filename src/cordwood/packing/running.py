@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from cordwood.errors import PackError, UsageError
 from cordwood.packing.estimate import estimate
 from cordwood.packing.estimation import Estimate
 from cordwood.packing.failures import Failures
-from cordwood.packing.onerun import OneRun, Settings
+from cordwood.packing.onerun import OneRun, Settings, job_of
 from cordwood.packing.portion import bounds, parsed_part
 from cordwood.packing.progress import PackProgress, reporter
+from cordwood.packing.startup import measured
 from cordwood.packing.summary import Packed
 from cordwood.packing.transforms import Transform, prepare_transform
 from cordwood.sources import Source, SourceOptions, find
@@ -69,8 +71,9 @@ def pack(
 
     ``transform`` takes a sample and returns one, several (a list or a generator), or None, which drops it; or it is
     ``{"image": function}`` for single fields, or, with ``batched``, takes and returns batches of ``batch_size``. It
-    runs in ``workers`` processes (one a core; 0: in this one), which never import the caller's script. ``seed`` gives
-    every sample random numbers of its own. The stored bytes do not depend on the number of workers.
+    runs in ``workers`` processes (one a core; 0: in this one, quicker for small jobs), which never import the caller's
+    script. ``seed`` gives every sample random numbers of its own. The stored bytes do not depend on the number of
+    workers.
 
     ``goal``, ``fields`` and ``shard_bytes`` are those of `cw.Writer`.
 
@@ -103,8 +106,10 @@ def pack(
     _check_place(found, dest)
     if decode == "pil" and transform is None and "decoders" in found.describe():
         raise UsageError("decode='pil' is for a transform that takes PIL images, and there is none: leave it out")
+    if workers is None:
+        settings = replace(settings, workers=_useful_workers(found, settings))
     if limit is not None:
-        return _estimated(found, dest, step, settings, limit)
+        return _estimated(found, dest, step, settings, limit, stops_at_failures=on_error == "fail")
     try:
         with reporter(progress) as report:
             run = OneRun(found, dest, step, settings, failures)
@@ -129,7 +134,12 @@ def _check_place(source: Source, dest: Path) -> None:
         raise UsageError(f"{dest} is inside of {path}, which is packed: name a place outside of it")
 
 
-def _estimated(source: Source, dest: Path, transform: Transform, settings: Settings, limit: int) -> Estimate:
+def _estimated(
+    source: Source, dest: Path, transform: Transform, settings: Settings, limit: int, *, stops_at_failures: bool
+) -> Estimate:
+    def starting() -> float:
+        return measured(job_of(source, transform, settings), settings.workers) if settings.workers else 0.0
+
     return estimate(
         source,
         transform,
@@ -142,6 +152,8 @@ def _estimated(source: Source, dest: Path, transform: Transform, settings: Setti
         fields=settings.options.fields,
         shard_bytes=settings.options.shard_bytes,
         span=bounds(settings.part, source.count, settings.batch),
+        stops_at_failures=stops_at_failures,
+        starting=starting,
     )
 
 
@@ -159,3 +171,10 @@ def _checked_batch(batched: bool, batch_size: int) -> int:
 
 def _checked_workers(workers: int | None) -> int:
     return default_threads() if workers is None else _checked("workers", workers, 0, MOST_WORKERS)
+
+
+def _useful_workers(source: Source, settings: Settings) -> int:
+    """One a core, and not more than there are units to do."""
+    if source.count is None:
+        return settings.workers
+    return max(1, min(settings.workers, -(-source.count // settings.batch)))

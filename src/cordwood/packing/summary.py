@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cordwood.packing.pace import clock_text, figure, times_text
+from cordwood.packing.startup import counts
 from cordwood.store import lock
 from cordwood.store.opening import open as open_store
 from cordwood.store.prepared import Preparer
@@ -30,10 +31,11 @@ class Packed:
         packed.samples, packed.stored_bytes, packed.ratio
 
     Numbers are those of the whole job, over all its runs; ``seconds`` are those of this one, before which
-    ``resumed_inputs`` and ``resumed_samples`` were there already. ``bytes_in`` are those of the files that were read,
-    0 where there are none; ``raw_bytes`` those of the samples' values; ``stored_bytes`` those of the store.
-    ``torch_save_bytes`` is what one file a sample would take, by what torch.save adds to the first samples. ``errors``
-    is the file that tells about the inputs that failed.
+    ``resumed_inputs`` and ``resumed_samples`` were there already, and ``starting_seconds`` of them passed until the
+    first worker could begin. ``bytes_in`` are those of the files that were read, 0 where there are none; ``raw_bytes``
+    those of the samples' values; ``stored_bytes`` those of the store. ``torch_save_bytes`` is what one file a sample
+    would take, by what torch.save adds to the first samples. ``errors`` is the file that tells about the inputs that
+    failed.
     """
 
     path: str
@@ -52,6 +54,7 @@ class Packed:
     errors: str | None = None
     part: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
+    starting_seconds: float = 0.0
 
     @property
     def ratio(self) -> float | None:
@@ -60,9 +63,9 @@ class Packed:
 
     @property
     def samples_per_second(self) -> float | None:
-        """Of this run; None if there was nothing left to pack."""
-        made = self.samples - self.resumed_samples
-        return made / self.seconds if made and self.seconds > 0 else None
+        """Of this run, from when the first worker could begin; None if there was nothing left to pack."""
+        made, seconds = self.samples - self.resumed_samples, self.seconds - self.starting_seconds
+        return made / seconds if made and seconds > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -106,8 +109,13 @@ class Packed:
             ),
             ("bytes out", human(self.stored_bytes), f"{counted(self.shards, 'shard')}{self._beside_values()}"),
             *self._beside_source(),
-            ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s"),
+            ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s{self._started()}"),
         ]
+
+    def _started(self) -> str:
+        if not counts(self.seconds, self.starting_seconds):
+            return ""
+        return f", behind {clock_text(self.starting_seconds)} in which workers started"
 
     def _beside_values(self) -> str:
         beside = _compared(self.stored_bytes, self.raw_bytes, "the values")
