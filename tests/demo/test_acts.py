@@ -20,7 +20,18 @@ from cordwood.demo.kept import Kept, kept_files, same_bits
 from cordwood.demo.packed import kept_store, pack_folder, time_batches
 from cordwood.demo.photographs import choose_crop, describe, make_image_folder
 from cordwood.demo.prepare import prepare_batch
-from cordwood.demo.training import BATCH, EPOCHS, Feed, ImageFiles, Images, from_files, from_store, shuffled, train_nets
+from cordwood.demo.training import (
+    BATCH,
+    EPOCHS,
+    Feed,
+    ImageFiles,
+    Images,
+    from_files,
+    from_store,
+    shuffled,
+    train_nets,
+    warm_up,
+)
 from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
 from cordwood.demo.ways import read_pixels, reprepare, write_pixels
 from cordwood.packing.progress import TerminalBar
@@ -166,7 +177,7 @@ def test_packing_is_watched_unless_it_shows_a_bar(tmp_path: Path, monkeypatch: p
     make_image_folder(tmp_path / "images", 2, progress=no_progress)
     seen: list[tuple[str, int, int]] = []
     pack_folder(tmp_path / "images", tmp_path / "one", lambda *step: seen.append(step), workers=0)
-    assert seen[-1] == ("packing", 2, 2)
+    assert seen == [("packing", 1, 2), ("packing", 2, 2)]
     seen.clear()
     bars: list[object] = []
 
@@ -175,8 +186,10 @@ def test_packing_is_watched_unless_it_shows_a_bar(tmp_path: Path, monkeypatch: p
         return TerminalBar(stream)
 
     monkeypatch.setattr("cordwood.packing.progress.display_here", display_here)
-    pack_folder(tmp_path / "images", tmp_path / "two", lambda *step: seen.append(step), workers=0, bar=True)
+    packing = pack_folder(tmp_path / "images", tmp_path / "two", lambda *step: seen.append(step), workers=0, bar=True)
     assert seen == []
+    assert packing.first is not None
+    assert (packing.first.samples, packing.workers) == (1, 0)
     assert bars == [sys.stderr]
 
 
@@ -192,8 +205,8 @@ def test_batches_are_compared_with_what_went_in(few: Few, tmp_path: Path) -> Non
     assert [(row.title, row.batch, row.exact, row.ours) for row in rows] == [
         ("again", count, True, False),
         ("others", count, False, False),
-        (f"{store.title}, one thread", count, True, True),
-        (f"{store.title}, all cores", count, True, True),
+        ("cw.pack, a store, one thread", count, True, True),
+        ("cw.pack, a store, all cores", count, True, True),
     ]
     assert (rows[0].write_seconds, rows[1].write_seconds) == (None, 0.5)
 
@@ -206,13 +219,17 @@ def test_files_and_store_feed_the_same_batches(few: Few) -> None:
     assert order[:count] != order[count : 2 * count]
     feeds = [from_files("files", files, order), from_store(ds, order)]
     pairs = list(zip(*[feed.batches() for feed in feeds], strict=True))
-    assert [len(labels) for (_, labels), _ in pairs] == [BATCH] * 4 + [2]
+    assert [len(labels) for (_, labels), _ in pairs] == [BATCH] * 2 + [2]
     for (images, labels), (stored, stored_labels) in pairs:
         assert same_bits(images, stored)
         assert same_bits(labels, stored_labels)
     assert torch.cat([labels for (_, labels), _ in pairs]).tolist() == [files.labels[number] for number in order]
     assert [feed.steps for feed in feeds] == [len(pairs)] * 2
     assert [feed.note() == "" for feed in feeds] == [True, False]
+
+
+def test_a_tenth_of_the_steps_is_warm_up_and_at_least_the_first() -> None:
+    assert [warm_up(steps) for steps in (1, 9, 10, 19, 20, 95)] == [1, 1, 1, 1, 2, 9]
 
 
 def test_nets_that_saw_the_same_are_the_same(few: Few) -> None:
@@ -222,18 +239,19 @@ def test_nets_that_saw_the_same_are_the_same(few: Few) -> None:
         for images, labels in from_store(ds, order).batches():
             yield images.flip(3), labels
 
-    feeds = [from_store(ds, order), from_store(ds, order), Feed("mirrored", 5, mirrored)]
+    feeds = [from_store(ds, order), from_store(ds, order), Feed("mirrored", 3, mirrored)]
     threads = torch.get_num_threads()
     seen: list[tuple[str, int, int]] = []
     rows = train_nets(feeds, 11, lambda *step: seen.append(step))
     assert [row.same for row in rows] == [True, True, False]
-    assert rows[0].loss == rows[1].loss != rows[2].loss
+    losses = [[step.loss for step in row.steps] for row in rows]
+    assert losses[0] == losses[1] != losses[2]
     assert all(0 <= row.waited < 1 and row.images_a_second > 0 and row.step_seconds > 0 for row in rows)
     images = few.count * EPOCHS - BATCH  # the first step counts for nothing
     assert [(row.images, len(row.steps), row.ours) for row in rows] == [
-        (images, 4, True),
-        (images, 4, True),
-        (images, 4, False),
+        (images, 2, True),
+        (images, 2, True),
+        (images, 2, False),
     ]
-    assert seen == [(f"training: {feed.title}", step, 5) for feed in feeds for step in range(1, 6)]
+    assert seen == [(f"training: {feed.title}", step, 3) for feed in feeds for step in range(1, 4)]
     assert torch.get_num_threads() == threads

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cordwood.packing.progress import PackProgress
 from cordwood.packing.summary import Packed
 
 
@@ -28,10 +29,21 @@ class ImageFolder:
 
 @dataclass(frozen=True)
 class Packing:
-    """The folder as a store: the command that makes it, and what `cw.pack` says of it."""
+    """The folder as a store: the command that makes it, what `cw.pack` says of it, how far it was when the first
+    samples were in the store, and how many worker processes it had."""
 
     command: str
     packed: Packed
+    first: PackProgress | None = None
+    workers: int = 0
+
+    @property
+    def rate_afterwards(self) -> float | None:
+        """Samples a second from the first ones on, without what is done once; None where there were no more."""
+        if self.first is None:
+            return None
+        samples, seconds = self.packed.samples - self.first.samples, self.packed.seconds - self.first.seconds
+        return samples / seconds if samples > 0 and seconds > 0 else None
 
 
 @dataclass(frozen=True)
@@ -119,11 +131,6 @@ class TrainingRow:
         """That a step took once it had its batch, on average."""
         return sum(step.took for step in self.steps) / len(self.steps)
 
-    @property
-    def loss(self) -> float:
-        """Of the last batch."""
-        return self.steps[-1].loss
-
 
 @dataclass(frozen=True)
 class Training:
@@ -132,6 +139,7 @@ class Training:
     rows: Sequence[TrainingRow]
     times: int  # that it sees every image
     batch: int
+    warm_up: int  # steps before those that count
 
 
 @dataclass(frozen=True)

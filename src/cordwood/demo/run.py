@@ -111,7 +111,7 @@ def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progr
     for start in range(0, len(sources), BATCH):
         samples += prepare_batch(sources[start : start + BATCH])
         progress("preparing tensors", len(samples), len(sources))
-    kept = {"images": kept_files("the JPEG folder, prepared again", samples, sources, reprepare)}
+    kept = {"images": kept_files("the JPEG files, prepared again", samples, sources, reprepare)}
     folder.mkdir()
     for way in all_ways(samples):
         chosen = samples[:BATCH] if way.only_one_batch else samples
@@ -145,9 +145,9 @@ def made_in(folder: Path) -> list[Made]:
         PAGE: "this demo as a page with pictures; open it in a browser",
         "images": "the image folder",
         STORE: "the store that it was packed into",
-        "kept": "the first of its tensors in every other way, one folder each",
+        "kept": "the first of its tensors in every other way",
         "views": "the views of a large tensor, in every way",
-        "doctor/train.py": "the training script after the advice; before it: train-as-it-was.py",
+        "doctor/train.py": "the script after the advice (before: train-as-it-was.py)",
         "doctor/before.html": "the doctor's report on it before",
         "doctor/after.html": "the doctor's report on it after",
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from cordwood.demo.drawing import OURS, TODAY, amount_bar, span_bar
 from cordwood.demo.pageparts import Line, answer, bar_cell, bar_table, commands, section
 from cordwood.demo.report import Compared, ImageFolder, Packing, Views
+from cordwood.demo.text import pack_time
 from cordwood.doctor.charts import safe
 from cordwood.tensors.sizes import counted, human
 
@@ -31,12 +32,10 @@ def images_section(images: ImageFolder) -> Iterator[str]:
 def packing_section(packing: Packing) -> Iterator[str]:
     """From files to a store."""
     packed = packing.packed
-    rate = packed.samples_per_second
     yield section("2", "Packed once")
     yield (
-        "<p>Every image is resized, cropped and normalised once, on all cores, and the float32 tensors are kept in a "
-        f"store: {counted(packed.samples, 'sample')} in {packed.seconds:.1f} seconds"
-        f"{f', {rate:,.0f} a second' if rate else ''}.</p>\n"
+        "<p>Every image is resized, cropped and normalised once, and the float32 tensors are kept in a store: "
+        f"{counted(packed.samples, 'sample')} in {packed.seconds:.1f} seconds. {safe(pack_time(packing))}</p>\n"
     )
     yield commands([packing.command])
     sizes = [
@@ -136,5 +135,5 @@ def views_section(views: Views) -> Iterator[str]:
         for row in views.rows
     ]
     yield bar_table("Ways to save views", ("way to save", "file with both views", "same bits", "still shared"), rows)
-    yield '<p class="quiet">Still shared: a number written through one view after loading is seen through the other.'
-    yield "</p>\n</section>\n"
+    yield '<p class="quiet">Still shared: a number written through one view after loading is seen through the other. '
+    yield "All .pt files were read by plain torch.load.</p>\n</section>\n"

@@ -1,9 +1,10 @@
 """The acts of the demo as text for a terminal: a heading, a table or a transcript, and what the words mean."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
+from cordwood.demo.columns import command_lines, folded, indented, noted, paragraph, table
 from cordwood.demo.report import (
     BatchRow,
     Compared,
@@ -17,35 +18,51 @@ from cordwood.demo.report import (
     ViewRow,
     Views,
 )
+from cordwood.doctor.wording import milliseconds
 from cordwood.tensors.sizes import counted, human
 
-HEADINGS = ("way to keep it", "bytes a sample", "of torch.save", "", "read back", "same bits")
-BATCH_HEADINGS = ("way to keep it", "write one", "read a batch", "images a second", "same bits")
-TRAINING_HEADINGS = ("fed by", "images a second", "waiting", "a step takes", "last loss", "same weights")
+HEADINGS = ("way to keep it", "bytes each", "of torch.save", "read in", "same bits")
+BATCH_HEADINGS = ("way to keep it", "write one", "read a batch", "images/s", "same bits")
+TRAINING_HEADINGS = ("fed by", "images/s", "waiting", "a step", "same weights")
 VIEW_HEADINGS = ("way to save", "one view", "two views", "same bits", "still shared")
-_CELLS = 10  # of a bar, for as many bytes as the baseline takes
+_COPIED = ("$ ", "+ ", "- ", "next: ")  # how lines begin that somebody copies: they are not folded
 
 
 def opening(folder: Path) -> str:
     """What is to be expected."""
-    return (
-        f"The main jobs of Cordwood on a small scale, in {folder}:\n"
-        "six acts, about a minute and a half on two cores. Every figure is measured here and now;\n"
-        "times depend on what else the machine does."
+    told = (
+        "Six acts, about a minute and a half on two cores. Every figure is measured here and now; times depend on what "
+        "else the machine does."
     )
+    return "\n".join([f"The main jobs of Cordwood on a small scale, in {folder}", *paragraph(told, margin="")])
 
 
 def images_text(images: ImageFolder) -> str:
     """The first act."""
     files, folders = counted(images.images, "JPEG file"), counted(len(images.photographs), "folder")
-    return f"1. An image folder\n\n  {files} in {folders}, one a class, {human(images.nbytes)}: {images.path}"
+    lines = [f"{files} in {folders}, one a class, {human(images.nbytes)}:", str(images.path)]
+    return "\n".join(["1. An image folder", "", *indented(lines)])
 
 
 def packing_text(packing: Packing) -> str:
     """The second act."""
-    command = packing.command.replace(" --transform", " \\\n      --transform")
-    lines = ["2. Packed: resized, cropped and normalised once, kept as a store", "", f"  $ {command}", ""]
-    return "\n".join([*lines, *_indented(str(packing.packed).splitlines())])
+    lines = ["2. Packed: resized, cropped and normalised once, kept as a store", "", *command_lines(packing.command)]
+    return "\n".join([*lines, "", *_told(str(packing.packed).splitlines()), "", *paragraph(pack_time(packing))])
+
+
+def pack_time(packing: Packing) -> str:
+    """Where the time of so small a job goes: its samples a second are not those of a large one."""
+    first, rate, seconds = packing.first, packing.rate_afterwards, packing.packed.seconds
+    if not packing.workers:
+        return "All of it was done by this process: no workers were started for it."
+    workers, python = counted(packing.workers, "worker"), "each a new Python that imports torch"
+    if first is None or not first.workers:
+        return f"That includes the start of {workers}, {python}."
+    told = (
+        f"Of these {seconds:.1f} seconds, {first.seconds:.1f} had passed when the first images were in the store: "
+        f"{workers} had to start, {python}. That is done once, however many images there are."
+    )
+    return told if rate is None else f"{told} From then on it was about {rate:,.0f} images a second."
 
 
 def compared_text(compared: Compared) -> str:
@@ -53,40 +70,64 @@ def compared_text(compared: Compared) -> str:
     shape = "x".join(map(str, compared.shape))
     return "\n".join(
         [
-            f"3. What people do today, and Cordwood: {compared.samples} float32 tensors of {shape};",
-            "   read with one thread, median",
+            "3. What people do today, and Cordwood:",
+            f"   {compared.samples} float32 tensors of {shape}, read with one thread, median",
             "",
-            *_table(HEADINGS, [_cells(row, compared.share(row)) for row in compared.rows], left=(0, 3)),
+            *table(HEADINGS, [_cells(row, compared.share(row)) for row in compared.rows]),
             "",
-            *[f"  {row.title}: {row.note}" for row in compared.rows if row.note],
+            *[line for row in compared.rows if row.note for line in noted(row.title, row.note)],
             "",
             f"  The same in batches of {compared.batches[0].batch}, in random order, without workers; median:",
             "",
-            *_table(BATCH_HEADINGS, [_batch_cells(row) for row in compared.batches]),
+            *table(BATCH_HEADINGS, [_batch_cells(row) for row in compared.batches]),
             "",
-            "  files are read one by one in one thread and stacked, a batch of the store by one native call;",
-            "  cw.pack starts workers, prepares the images and syncs the store in the time that is told,",
-            "  the files are written from prepared tensors and not synced",
+            *noted(
+                "write one",
+                "for the store, the time of act 2 with all that is done once, shared out: images are prepared in it, "
+                "and the store is synced; the files are written from prepared tensors, and not synced",
+            ),
+            *noted(
+                "read a batch",
+                "files are read one by one in one thread and stacked, a batch of the store by one native call",
+            ),
         ]
     )
 
 
 def training_text(training: Training) -> str:
     """The fourth act."""
+    rows = training.rows
     return "\n".join(
         [
             f"4. A small net that sees each of them {training.times} times, in batches of {training.batch};",
-            "   the first step is not counted",
+            f"   {uncounted(training)}",
             "",
-            *_table(TRAINING_HEADINGS, [_training_cells(row) for row in training.rows]),
+            *table(TRAINING_HEADINGS, [_training_cells(row) for row in rows]),
             "",
-            "  waiting: the part of the time in which a step had no batch; the net has one thread, loading",
-            "  has all cores: where it needs more than are free, it takes them from the net, and a step takes",
-            "  longer; same weights: batches and their order are the same in all ways, bit for bit, and so is",
-            "  what is learned",
-            *[f"  {row.title}: {row.note}" for row in training.rows if row.note],
+            *noted(
+                "waiting",
+                "the part of the time in which a step had no batch yet; where other programs keep the cores busy, some "
+                "of it is waiting for a core",
+            ),
+            *noted(
+                "a step",
+                "the time that it took then; the net has one thread, loading has all cores: where it needs more than "
+                "are free, it takes them from the net",
+            ),
+            *noted(
+                "same weights",
+                "batches and their order are the same in all ways, bit for bit, and so is what is learned",
+            ),
+            *[line for row in rows if row.note for line in noted(row.title, row.note)],
         ]
     )
+
+
+def uncounted(training: Training) -> str:
+    """Which steps are left out."""
+    if training.warm_up == 1:
+        return "the first step is not counted"
+    return f"the first {training.warm_up} steps are not counted"
 
 
 def views_text(views: Views) -> str:
@@ -96,30 +137,32 @@ def views_text(views: Views) -> str:
             f"5. A view of {views.elements:,} of {views.behind:,} zeros, and two such views that overlap;",
             "   bytes of the files",
             "",
-            *_table(VIEW_HEADINGS, [_view_cells(row) for row in views.rows]),
+            *table(VIEW_HEADINGS, [_view_cells(row) for row in views.rows]),
             "",
-            "  still shared: a number written through one view after loading is seen through the other",
+            *noted("still shared", "what is written through one view after loading is seen through the other"),
+            *noted(".pt files", "all of them were read by plain torch.load"),
         ]
     )
 
 
 def doctored_text(doctored: Doctored) -> str:
     """The last act."""
-    heading = f"6. A training script as people write it, and the doctor; in {doctored.folder}"
-    return "\n".join([heading, "", *_indented(transcript(doctored))])
+    heading = ["6. A training script as people write it, and the doctor;", f"   in {doctored.folder}"]
+    return "\n".join([*heading, "", *_told(transcript(doctored))])
 
 
 def closing(report: Report) -> str:
     """What is left behind, and what to try next."""
     store = shlex.quote(str(report.folder / Path(report.packing.packed.path).name))
     waste = shlex.quote(str(report.folder / "views" / "torch-save-two-views.pt"))
-    width = max(len(str(made.path)) for made in report.made)
+    made = [(one.path.relative_to(report.folder).as_posix(), one.what) for one in report.made]
+    width = max(len(name) for name, _ in made)
     return "\n".join(
         [
-            f"That took {report.seconds:.0f} seconds and left {human(report.nbytes)}. "
-            "Files made, to look at or to delete:",
+            f"That took {report.seconds:.0f} seconds and left {human(report.nbytes)}, to look at or to delete,",
+            f"in {report.folder}:",
             "",
-            *[f"  {str(made.path).ljust(width)}  {made.what}" for made in report.made],
+            *_told([f"{name.ljust(width)}  {what}" for name, what in made]),
             "",
             "Try next:",
             "",
@@ -149,29 +192,23 @@ def format_report(report: Report) -> str:
     return "\n\n".join(acts)
 
 
-def transcript(doctored: Doctored) -> list[str]:
+def transcript(doctored: Doctored) -> Iterator[str]:
     """What was typed, what was answered, and what was changed."""
-    asked = [f"$ {doctored.before_command}", doctored.before, doctored.finding]
+    yield from (f"$ {doctored.before_command}", doctored.before, doctored.finding, "")
     if not doctored.closed:
-        return [*asked, "", "no advice, so there was nothing to follow: is the machine busy with something else?"]
-    return [
-        *asked,
-        "",
-        *([f"$ {doctored.packing}"] if doctored.packing else []),
-        f"{doctored.where}:",
-        *[f"- {line}" for line in doctored.removed],
-        *[f"+ {line}" for line in doctored.lines],
-        "",
-        f"$ {doctored.after_command}",
-        doctored.after,
-        "",
-        f"$ {doctored.compare_command}",
-        *doctored.compared,
-        "",
-        "command and lines are taken from the finding as it prints them; predicted: what it said they save;",
-        "a verdict tells the mean of all steps, compare the median of the means of stretches of the run",
-        f"same batches before and after, bit for bit: {word(doctored.same)}",
-    ]
+        yield "no advice, so there was nothing to follow: is the machine busy with something else?"
+        return
+    if doctored.packing:
+        yield f"$ {doctored.packing}"
+    yield f"{doctored.where}:"
+    yield from (f"- {line}" for line in doctored.removed)
+    yield from (f"+ {line}" for line in doctored.lines)
+    yield from ("", f"$ {doctored.after_command}", doctored.after, "")
+    yield from (f"$ {doctored.compare_command}", *doctored.compared, "")
+    yield "command and lines are taken from the finding as it prints them"
+    yield "predicted: what it said they save"
+    yield "a verdict tells the mean of all steps, compare the median of the means of stretches of the run"
+    yield f"same batches before and after, bit for bit: {word(doctored.same)}"
 
 
 def word(yes: bool) -> str:
@@ -179,23 +216,22 @@ def word(yes: bool) -> str:
     return "yes" if yes else "no"
 
 
+def _told(lines: list[str] | Iterator[str]) -> list[str]:
+    """What others have said, in lines that fit; but what is to be copied stays as it is."""
+    parts = ([f"  {line}"] if line.startswith(_COPIED) else folded(line) for line in lines)
+    return [line for part in parts for line in part]
+
+
 def _cells(row: Row, share: float) -> tuple[str, ...]:
-    bar = "#" * _CELLS + ">" if share > 1.1 else "#" * max(1, round(_CELLS * share))
-    return (
-        row.title,
-        f"{row.bytes_a_sample:,.0f}",
-        f"{share:.1%}",
-        bar,
-        f"{row.read_seconds * 1000:.2f} ms",
-        word(row.exact),
-    )
+    read = milliseconds(row.read_seconds * 1000)
+    return (row.title, f"{row.bytes_a_sample:,.0f}", f"{share:.1%}", read, word(row.exact))
 
 
 def _batch_cells(row: BatchRow) -> tuple[str, ...]:
     return (
         row.title,
-        "-" if row.write_seconds is None else f"{row.write_seconds * 1000:.2f} ms",
-        f"{row.batch_seconds * 1000:.1f} ms",
+        "-" if row.write_seconds is None else milliseconds(row.write_seconds * 1000),
+        milliseconds(row.batch_seconds * 1000),
         f"{row.images_a_second:,.0f}",
         word(row.exact),
     )
@@ -206,28 +242,10 @@ def _training_cells(row: TrainingRow) -> tuple[str, ...]:
         row.title,
         f"{row.images_a_second:,.0f}",
         f"{row.waited:.1%}",
-        f"{row.step_seconds * 1000:.1f} ms",
-        f"{row.loss:.6f}",
+        milliseconds(row.step_seconds * 1000),
         word(row.same),
     )
 
 
 def _view_cells(row: ViewRow) -> tuple[str, ...]:
     return (row.title, f"{row.one_view:,}", f"{row.two_views:,}", word(row.exact), word(row.shared))
-
-
-def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: Collection[int] = (0,)) -> list[str]:
-    """Headings, a rule, and the rows: names and bars to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in [headings, *rows]
-    ]
-    return _indented([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}".rstrip() for line in lines]

@@ -22,8 +22,9 @@ from cordwood.demo.ways import read_tensor, reprepare
 from cordwood.feed import Loader
 from cordwood.store import Dataset as StoreDataset
 from cordwood.store import open as open_store
+from cordwood.tensors.sizes import counted
 
-BATCH = 32
+BATCH = 64
 EPOCHS = 10
 SEED = 0
 LEARNING_RATE = 3e-3
@@ -44,7 +45,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Trained:
-    """A net after its training: the images that it saw and the steps that it made, but for the first."""
+    """A net after its training: the images that it saw and the steps that it made, without the warm-up."""
 
     images: int
     steps: list[Step]
@@ -74,7 +75,8 @@ def train_in_every_way(images: list[Path], tensors: Path, store: Path, progress:
         from_files(".pt files", ImageFiles(sorted(tensors.glob("*.pt")), labels, read_tensor), order),
         from_store(dataset, order),
     ]
-    return Training(train_nets(feeds, len(dataset.classes), progress), EPOCHS, BATCH)
+    rows = train_nets(feeds, len(dataset.classes), progress)
+    return Training(rows, EPOCHS, BATCH, warm_up(feeds[0].steps))
 
 
 def shuffled(images: int) -> list[int]:
@@ -86,9 +88,8 @@ def shuffled(images: int) -> list[int]:
 def from_files(title: str, files: ImageFiles, order: list[int]) -> Feed:
     """The stock DataLoader, with as many workers as there are cores."""
     workers = default_threads()
-    words = f"{workers} worker" if workers == 1 else f"{workers} workers"
     loader = DataLoader(files, BATCH, sampler=order, num_workers=workers)
-    return Feed(f"{title}, DataLoader, {words}", len(loader), lambda: iter(loader))
+    return Feed(f"{title}, DataLoader, {counted(workers, 'worker')}", len(loader), lambda: iter(loader))
 
 
 def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
@@ -97,8 +98,9 @@ def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
 
     def note() -> str:
         stats = loader.stats()
-        threads = "1 thread" if stats.threads == 1 else f"{stats.threads} threads"
-        return f"it ended with {threads}, and {stats.prefetch} batches ahead"
+        later = stats.batches - 1  # the first is waited for in any case
+        ahead = f"it ended with {counted(stats.threads, 'thread')}, and {stats.prefetch} batches ahead"
+        return f"{ahead}; a batch was ready for {later - stats.waits} of the {later} steps after the first"
 
     return Feed("the store, cw.Loader", len(loader), lambda: iter(loader), note, ours=True)
 
@@ -126,24 +128,29 @@ def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[Trai
 def train(feed: Feed, classes: int, progress: Progress) -> Trained:
     """One pass over the batches.
 
-    The first step counts for nothing: it waits until processes have started and files are opened, which is soon
-    forgotten in a training of hours.
+    The first steps count for nothing: they wait until processes have started, files are opened and batches are ahead,
+    which is soon forgotten in a training of hours.
     """
     net = small_net(classes)
     optimizer = torch.optim.Adam(net.parameters(), LEARNING_RATE)
     batches = feed.batches()
     steps: list[Step] = []
-    images = 0
+    images, warm = 0, warm_up(feed.steps)
     while True:
         asked = perf_counter()
         batch = next(batches, None)
         came = perf_counter()
         if batch is None:
-            return Trained(images, steps[1:], [weight.detach() for weight in net.state_dict().values()])
+            return Trained(images, steps[warm:], [weight.detach() for weight in net.state_dict().values()])
         loss = step(net, optimizer, *batch)
-        images += len(batch[1]) if steps else 0
+        images += len(batch[1]) if len(steps) >= warm else 0
         steps.append(Step(came - asked, perf_counter() - came, loss))
         progress(f"training: {feed.title}", len(steps), feed.steps)
+
+
+def warm_up(steps: int) -> int:
+    """How many of so many steps do not count: a tenth, and at least the first."""
+    return max(1, steps // 10)
 
 
 def step(net: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor) -> float:
@@ -156,10 +163,14 @@ def step(net: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor,
 
 
 def small_net(classes: int) -> nn.Module:
-    """Small enough for one core to take a batch in a moment: loading has to keep up with it."""
+    """As small as nets for images of this size get: loading has to keep up with a step that is soon done.
+
+    Not smaller. Whoever takes a batch wakes the thread that makes the next, and on a busy machine that one may get the
+    core for some milliseconds: beside a step that takes hardly longer, they would look like waiting for data.
+    """
     torch.manual_seed(SEED)
     return nn.Sequential(
-        nn.Conv2d(3, 16, 8, stride=8), nn.ReLU(),
+        nn.Conv2d(3, 16, 7, stride=4, padding=3), nn.ReLU(),
         nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
         nn.Conv2d(32, 64, 3, stride=2, padding=1), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, classes),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from cordwood.demo.drawing import FEEDS, OURS, TODAY, Curve, curves, smoothed, strip
 from cordwood.demo.pageparts import Line, answer, bar_cell, bar_table, figure_cell, key, section
 from cordwood.demo.report import Training, TrainingRow
+from cordwood.demo.text import uncounted
 from cordwood.doctor.charts import safe, swatch
 from cordwood.tensors.sizes import counted
 
@@ -28,8 +29,9 @@ def training_section(training: Training) -> Iterator[str]:
     yield '<ul class="legend">'
     for line, row in zip(drawn, rows, strict=True):
         yield f"<li>{key(line.colour)}{safe(line.title)}: done after {row.seconds:.1f} s</li>"
-    yield '</ul>\n<p class="quiet">Each point is the mean loss of the last few steps. The first step is not counted: '
-    yield "processes start and files are opened in it.</p>\n"
+    told = uncounted(training).capitalize()
+    yield f'</ul>\n<p class="quiet">Each point is the mean loss of the last few steps. {told}: processes start and '
+    yield "files are opened meanwhile.</p>\n"
     yield "<h3>Where that time went</h3>\n"
     yield '<div class="strips">'
     for row in rows:
@@ -58,8 +60,10 @@ def training_section(training: Training) -> Iterator[str]:
     ]
     heads = ("fed by", "images a second", "waiting", "a step takes", "same weights")
     yield bar_table("Ways to feed a net", heads, table)
+    notes = [f" {safe(row.title)}: {safe(row.note)}." for row in rows if row.note]
     yield '<p class="quiet">The net has one thread, loading has all cores: where it needs more than are free, it takes '
-    yield "them from the net, and a step takes longer.</p>\n</section>\n"
+    yield "them from the net, and a step takes longer. Where other programs keep the cores busy, some of the waiting "
+    yield f"is for a core.{''.join(notes)}</p>\n</section>\n"
 
 
 def _colours(rows: Sequence[TrainingRow]) -> Iterator[str]:

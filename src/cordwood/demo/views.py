@@ -39,10 +39,10 @@ def view_ways() -> list[ViewWay]:
     """In the order in which people meet them."""
     return [
         ViewWay("torch.save(views)", "torch-save", ".pt", torch.save, torch.load, ours=False),
-        ViewWay("torch.save([v.clone() for v in views])", "torch-clones", ".pt", save_clones, torch.load, ours=False),
-        ViewWay('cw.save(views, "x.pt"), read by plain torch.load', "cw-save", ".pt", save, torch.load),
+        ViewWay("torch.save(clones of views)", "torch-clones", ".pt", save_clones, torch.load, ours=False),
+        ViewWay('cw.save(views, "x.pt")', "cw-save", ".pt", save, torch.load),
         ViewWay('cw.save(views, "x.cord")', "cw-save", ".cord", save, load),
-        ViewWay("cw.trim of what torch.save wrote", "cw-trim", ".pt", save_and_trim, torch.load, trimmed=True),
+        ViewWay("cw.trim of torch.save's file", "cw-trim", ".pt", save_and_trim, torch.load, trimmed=True),
     ]
 
 
