@@ -163,3 +163,32 @@ def test_progress_within_a_file_is_for_terminals(folder: Path, monkeypatch: pyte
     assert "checking waste.pt, MB" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")  # and wiped
     assert capsys.readouterr().out.startswith(str(folder))
+
+
+def test_tables_shorten_names_for_a_narrow_terminal(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "long.pt"
+    torch.save({f"encoder.layers.{number}.attention.output.dense.weight": torch.ones(30) for number in range(3)}, file)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(file) == 0
+    assert "encoder.layers.2.attention.output.dense.weight" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(file) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.startswith(str(file))
+    assert max(map(len, lines)) == 60
+    monkeypatch.setenv("COLUMNS", "300")
+    assert run(file) == 0
+    assert capsys.readouterr().out == f"{cw.inspect(file)}\n"
+
+
+def test_lines_of_many_files_shorten_names_for_a_narrow_terminal(
+    folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert run(folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:8])) <= 80
+    assert [line.split()[0].endswith(".pt") for line in lines[2:8]] == [False, False, True, False, False, False]

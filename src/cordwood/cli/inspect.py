@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ Exit code 1: something is damaged; 3: a file or store could not be read at all.
 _FINDINGS = 1
 _BAD_DATA = 3
 _MB = 1_000_000
+_WIDTH = 100  # of tables, where no narrower terminal shows them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,13 +136,19 @@ def _print(
     from cordwood.tensors.sizes import printable
 
     most = None if show_all else 60
-    parts = [store.table(most_rows=most) for store in stores]
+    width = _width()
+    parts = [store.table(most_rows=most, width=width) for store in stores]
     if len(inspections) <= _FEW or show_all:
-        parts += [inspection.table(most_rows=most) for inspection in inspections]
+        parts += [inspection.table(most_rows=most, width=width) for inspection in inspections]
     else:
-        parts.append("\n".join(format_lines(inspections)))
+        parts.append("\n".join(format_lines(inspections, width)))
     if unreadable:
         parts.append("\n".join(["not readable", *(f"  {printable(error)}" for error in unreadable.values())]))
     if len(inspections) > 1:
         parts.append(format_total(inspections))
     print("\n\n".join(parts))
+
+
+def _width() -> int:
+    """Tables shorten names for a narrow terminal; a file or another program gets them as they are."""
+    return min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns) if sys.stdout.isatty() else _WIDTH

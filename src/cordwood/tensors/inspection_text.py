@@ -10,7 +10,7 @@ HEADINGS = ("name", "shape", "dtype", "stored", "reachable", "wasted", "note")
 RIGHT = frozenset((3, 4, 5))
 # Which column is narrowed first, and how far; then the next.
 _GIVE_WAY = ((6, 32), (0, 36), (1, 22), (6, 24), (0, 26), (1, 16), (6, 12), (0, 18), (1, 12), (6, 8), (0, 12))
-_GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12))
+_GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12), (0, 14), (6, 8))
 _MOST_LINES = 20  # of globals, records, damage
 
 
