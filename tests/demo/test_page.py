@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from cordwood.demo import format_page
 from cordwood.demo.drawing import amount_bar, smoothed
-from cordwood.demo.pageparts import times
+from cordwood.demo.pageparts import times, typed
 from cordwood.demo.report import Step
 from tests.demo.reports import make_report
 
@@ -76,7 +76,7 @@ def test_it_tells_what_was_found() -> None:
         "564\u00d7smaller, once trimmed",
         "4.0\u00d7the speed of a sick script100 ms a step become 25.0 ms, by following",
         "The run left 41.0 MB, to look at or to delete (rm -r 'x y/demo')",
-        "40 samples in 2.0 seconds. Of these 2.0 seconds, 1.4 had passed when the first images were in the store: 2 w",
+        "40 images took 2.0 seconds, of which 1.4 had passed when the first ones were in the store: 2 workers",
         "From then on it was about 50 images a second.",
         "$ cordwood pack 'x y/demo/images' s.cordwood",
         "slices16,000 B5.00 msyes",
@@ -85,7 +85,7 @@ def test_it_tells_what_was_found() -> None:
         "the nets differ in their weights",
         "the Loader: done after 0.6 s",
         "The first step is not counted: processes start",
-        "some of the waiting is for a core. the Loader: 2 threads.",
+        "some of the waiting is for a core. the Loader: 2 threads. ",
         "trimmed7,090 Byesyes",
         "saves 75 ± 2 ms/step (75%), verified by trial",
         "- loader = DataLoader( - data) + import cordwood as cw",
@@ -141,6 +141,12 @@ def test_a_curve_has_the_time_and_the_mean_of_the_last_losses() -> None:
     points = smoothed([Step(0.5, 1.5, loss) for loss in (8.0, 4.0, *[0.0] * 8)])
     assert [seconds for seconds, _ in points] == [2.0 * number for number in range(1, 11)]
     assert [loss for _, loss in points] == [8.0, 6.0, 4.0, 3.0, 2.4, 2.0, 12 / 7, 1.5, 0.5, 0.0]
+
+
+def test_options_are_not_broken_and_nothing_else_is_taken_for_one() -> None:
+    assert typed("cordwood pack a-b --goal fast -o 'x'") == (
+        'cordwood pack a-b <span class="option">--goal</span> fast <span class="option">-o</span> &#x27;x&#x27;'
+    )
 
 
 def test_times_have_digits_that_tell_something() -> None:

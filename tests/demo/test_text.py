@@ -38,10 +38,10 @@ def test_all_acts_are_told() -> None:
         "  time                             0:02  20.0 samples/s",
         "  next: ds = cw.open('x y/demo/s.cordwood')",
         "",
-        "  Of these 2.0 seconds, 1.4 had passed when the first images were in the store:",
-        "  2 workers had to start, each a new Python that imports torch. That is done",
-        "  once, however many images there are. From then on it was about 50 images a",
-        "  second.",
+        "  40 images took 2.0 seconds, of which 1.4 had passed when the first ones were",
+        "  in the store: 2 workers had to start, each a new Python that imports torch.",
+        "  That is done once, however many images there are. From then on it was about 50",
+        "  images a second.",
         "",
         "3. What people do today, and Cordwood:",
         "   40 float32 tensors of 3x8x8, read with one thread, median",
@@ -175,9 +175,11 @@ def test_where_the_time_of_packing_went() -> None:
     everything = replace(packing, first=PackProgress(samples=40, seconds=1.9, workers=2))
     assert pack_time(everything).endswith("however many images there are.")
     later = replace(packing, first=PackProgress(samples=1, seconds=0.1, workers=0))
-    assert pack_time(later) == "That includes the start of 2 workers, each a new Python that imports torch."
+    assert pack_time(later) == (
+        "40 images took 2.0 seconds, with the start of 2 workers, each a new Python that imports torch."
+    )
     alone = replace(packing, first=PackProgress(samples=1, seconds=0.1), workers=0)
-    assert pack_time(alone) == "All of it was done by this process: no workers were started for it."
+    assert pack_time(alone) == "40 images took 2.0 seconds, in one process: no workers were started for it."
 
 
 def test_without_advice_there_is_nothing_to_follow() -> None:

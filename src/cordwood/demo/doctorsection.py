@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from cordwood.demo.drawing import stacked_bar
-from cordwood.demo.pageparts import section
+from cordwood.demo.pageparts import section, typed
 from cordwood.demo.report import Doctored
 from cordwood.demo.text import word
 from cordwood.doctor.charts import legend, safe
@@ -79,4 +79,6 @@ def _transcript(lines: Sequence[str]) -> str:
 def _line(line: str) -> str:
     kinds = {"$ ": 'span class="command"', "- ": "del", "+ ": "ins"}
     kind = kinds.get(line[:2])
-    return safe(line) if kind is None else f"<{kind}>{safe(line)}</{kind.split()[0]}>"
+    if kind is None:
+        return safe(line)
+    return f"<{kind}>{typed(line) if line[:2] == '$ ' else safe(line)}</{kind.split()[0]}>"

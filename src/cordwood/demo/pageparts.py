@@ -1,5 +1,6 @@
 """What the sections of the demo's page are made of: headings, commands, and tables whose cells are bars."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ class Cell:
     name: str = ""
 
 
+_OPTION = re.compile(r"(?<= )--?[a-z][a-z-]*")
+
 Line = tuple[Sequence[Cell], str, bool]  # cells, the name of the row, and whether it is Cordwood's
 
 
@@ -28,8 +31,13 @@ def section(number: str, title: str) -> str:
 
 def commands(lines: Sequence[str]) -> str:
     """What is typed in a shell."""
-    typed = "\n".join(f'<span class="command">$ {safe(line)}</span>' for line in lines)
-    return f'<pre class="commands" tabindex="0" aria-label="commands"><code>{typed}</code></pre>\n'
+    shown = "\n".join(f'<span class="command">$ {typed(line)}</span>' for line in lines)
+    return f'<pre class="commands" tabindex="0" aria-label="commands"><code>{shown}</code></pre>\n'
+
+
+def typed(line: str) -> str:
+    """A command, whose options are not broken behind their hyphens where it goes on in the next line."""
+    return _OPTION.sub(r'<span class="option">\g<0></span>', safe(line))
 
 
 def key(colour: str) -> str:

@@ -49,6 +49,7 @@ svg.stack { height: 2.2rem; border-radius: 4px; }
 .visits .figure { text-align: right; font-variant-numeric: tabular-nums; font-weight: 600; }
 .visits svg.stack { background: var(--card); }
 pre .command { font-weight: 600; }
+pre .option { white-space: nowrap; }
 pre.commands { white-space: pre-wrap; }
 pre ins { text-decoration: none; color: var(--good); }
 pre del { text-decoration: none; color: var(--bad); }

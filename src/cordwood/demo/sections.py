@@ -34,8 +34,8 @@ def packing_section(packing: Packing) -> Iterator[str]:
     packed = packing.packed
     yield section("2", "Packed once")
     yield (
-        "<p>Every image is resized, cropped and normalised once, and the float32 tensors are kept in a store: "
-        f"{counted(packed.samples, 'sample')} in {packed.seconds:.1f} seconds. {safe(pack_time(packing))}</p>\n"
+        "<p>Every image is resized, cropped and normalised once, and the float32 tensors are kept in a store. "
+        f"{safe(pack_time(packing))}</p>\n"
     )
     yield commands([packing.command])
     sizes = [

@@ -52,15 +52,16 @@ def packing_text(packing: Packing) -> str:
 
 def pack_time(packing: Packing) -> str:
     """Where the time of so small a job goes: its samples a second are not those of a large one."""
-    first, rate, seconds = packing.first, packing.rate_afterwards, packing.packed.seconds
+    first, rate, packed = packing.first, packing.rate_afterwards, packing.packed
+    took = f"{counted(packed.samples, 'image')} took {packed.seconds:.1f} seconds"
     if not packing.workers:
-        return "All of it was done by this process: no workers were started for it."
+        return f"{took}, in one process: no workers were started for it."
     workers, python = counted(packing.workers, "worker"), "each a new Python that imports torch"
     if first is None or not first.workers:
-        return f"That includes the start of {workers}, {python}."
+        return f"{took}, with the start of {workers}, {python}."
     told = (
-        f"Of these {seconds:.1f} seconds, {first.seconds:.1f} had passed when the first images were in the store: "
-        f"{workers} had to start, {python}. That is done once, however many images there are."
+        f"{took}, of which {first.seconds:.1f} had passed when the first ones were in the store: {workers} had to "
+        f"start, {python}. That is done once, however many images there are."
     )
     return told if rate is None else f"{told} From then on it was about {rate:,.0f} images a second."
 

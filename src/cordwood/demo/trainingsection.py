@@ -60,10 +60,13 @@ def training_section(training: Training) -> Iterator[str]:
     ]
     heads = ("fed by", "images a second", "waiting", "a step takes", "same weights")
     yield bar_table("Ways to feed a net", heads, table)
-    notes = [f" {safe(row.title)}: {safe(row.note)}." for row in rows if row.note]
     yield '<p class="quiet">The net has one thread, loading has all cores: where it needs more than are free, it takes '
     yield "them from the net, and a step takes longer. Where other programs keep the cores busy, some of the waiting "
-    yield f"is for a core.{''.join(notes)}</p>\n</section>\n"
+    yield "is for a core.</p>\n"
+    for row in rows:
+        if row.note:
+            yield f'<p class="quiet"><strong>{safe(row.title)}</strong>: {safe(row.note)}.</p>\n'
+    yield "</section>\n"
 
 
 def _colours(rows: Sequence[TrainingRow]) -> Iterator[str]:
