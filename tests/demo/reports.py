@@ -21,7 +21,6 @@ from cordwood.demo.report import (
     ViewRow,
     Views,
 )
-from cordwood.packing.progress import PackProgress
 from cordwood.packing.summary import Packed
 
 FOLDER = Path("x y/demo")
@@ -62,9 +61,21 @@ def make_doctored(*, closed: bool = True) -> Doctored:
 
 def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "rocket")) -> Report:
     """All acts, in a few rows each."""
-    packed = Packed(str(FOLDER / "s.cordwood"), 40, 40, 0, 0, 4_000, 160_000, 16_000, 1, 2.0, torch_save_bytes=170_000)
+    packed = Packed(
+        str(FOLDER / "s.cordwood"),
+        40,
+        40,
+        0,
+        0,
+        4_000,
+        160_000,
+        16_000,
+        1,
+        2.0,
+        torch_save_bytes=170_000,
+        starting_seconds=1.2,
+    )
     command = "cordwood pack 'x y/demo/images' s.cordwood --transform image=prep:prepare --goal fast"
-    first = PackProgress(inputs=10, of_inputs=40, samples=10, seconds=1.4, workers=2)
     colours = ("teal", "orange", "navy")
     photographs = [Photograph(name, picture(colours[number % 3])) for number, name in enumerate(classes)]
     slow = [Step(0.010, 0.030, 2.0 - 0.05 * number) for number in range(30)]
@@ -72,7 +83,7 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
     return Report(
         FOLDER,
         ImageFolder(FOLDER / "images", 40, 4_000, photographs),
-        Packing(command, packed, first, 2),
+        Packing(command, packed),
         Compared(
             [
                 Row("slices", 16_000, 0.005, True),

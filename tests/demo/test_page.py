@@ -9,6 +9,7 @@ from cordwood.demo import format_page
 from cordwood.demo.drawing import amount_bar, smoothed
 from cordwood.demo.pageparts import times, typed
 from cordwood.demo.report import Step
+from cordwood.demo.sections import pack_time
 from tests.demo.reports import make_report
 
 VOID = {"img", "meta"}
@@ -76,7 +77,7 @@ def test_it_tells_what_was_found() -> None:
         "564\u00d7smaller, once trimmed",
         "4.0\u00d7the speed of a sick script100 ms a step become 25.0 ms, by following",
         "The run left 41.0 MB, to look at or to delete (rm -r 'x y/demo')",
-        "40 images took 2.0 seconds, of which 1.4 had passed when the first ones were in the store: 2 workers",
+        "40 images took 2.0 seconds. Workers, each a new Python that imports torch, needed 1.2 of them to start",
         "From then on it was about 50 images a second.",
         "$ cordwood pack 'x y/demo/images' s.cordwood",
         "slices16,000 B5.00 msyes",
@@ -152,3 +153,11 @@ def test_options_are_not_broken_and_nothing_else_is_taken_for_one() -> None:
 def test_times_have_digits_that_tell_something() -> None:
     told = [times(ratio) for ratio in (0.84, 9.97, 99.4, 99.6, 4321.0)]
     assert told == [f"{figure}\u00d7" for figure in ("0.8", "10.0", "99.4", "100", "4,321")]
+
+
+def test_where_the_time_of_packing_went() -> None:
+    packed = make_report().packing.packed
+    assert pack_time(packed).endswith("From then on it was about 50 images a second.")
+    assert pack_time(replace(packed, resumed_samples=40)).endswith("however many images there are.")
+    alone = replace(packed, starting_seconds=0.0)
+    assert pack_time(alone) == "40 images took 2.0 seconds, 20 images a second."

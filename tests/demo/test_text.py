@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from cordwood.demo.report import BatchRow, Row, Step, TrainingRow, ViewRow
-from cordwood.demo.text import compared_text, doctored_text, format_report, pack_time, training_text, views_text
+from cordwood.demo.text import compared_text, doctored_text, format_report, training_text, views_text
 from cordwood.demo.views import view_ways
 from cordwood.demo.ways import GOALS
-from cordwood.packing.progress import PackProgress
 from tests.demo.reports import make_doctored, make_report
 
 
@@ -35,13 +34,9 @@ def test_all_acts_are_told() -> None:
         "                                         one by one",
         "  bytes out                     16.0 kB  1 shard, 10.0x smaller than the values",
         "                                         4.0x the bytes of the source files",
-        "  time                             0:02  20.0 samples/s",
+        "  time                             0:02  50.0 samples/s, behind 0:01 in which",
+        "                                         workers started",
         "  next: ds = cw.open('x y/demo/s.cordwood')",
-        "",
-        "  40 images took 2.0 seconds, of which 1.4 had passed when the first ones were",
-        "  in the store: 2 workers had to start, each a new Python that imports torch.",
-        "  That is done once, however many images there are. From then on it was about 50",
-        "  images a second.",
         "",
         "3. What people do today, and Cordwood:",
         "   40 float32 tensors of 3x8x8, read with one thread, median",
@@ -167,19 +162,6 @@ def test_tables_with_the_longest_names_and_figures_fit() -> None:
     )
     texts = (compared_text(report.compared), training_text(report.training), views_text(report.views))
     assert max(len(line) for text in texts for line in text.splitlines()) <= 80
-
-
-def test_where_the_time_of_packing_went() -> None:
-    packing = make_report().packing
-    assert pack_time(packing).endswith("From then on it was about 50 images a second.")
-    everything = replace(packing, first=PackProgress(samples=40, seconds=1.9, workers=2))
-    assert pack_time(everything).endswith("however many images there are.")
-    later = replace(packing, first=PackProgress(samples=1, seconds=0.1, workers=0))
-    assert pack_time(later) == (
-        "40 images took 2.0 seconds, with the start of 2 workers, each a new Python that imports torch."
-    )
-    alone = replace(packing, first=PackProgress(samples=1, seconds=0.1), workers=0)
-    assert pack_time(alone) == "40 images took 2.0 seconds, in one process: no workers were started for it."
 
 
 def test_without_advice_there_is_nothing_to_follow() -> None:

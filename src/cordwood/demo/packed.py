@@ -6,7 +6,6 @@ people know read their files one by one and stack them; the store reads and deco
 
 import shlex
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -18,7 +17,7 @@ from cordwood.demo.kept import Kept, Progress, one_thread, same_bits
 from cordwood.demo.prepare import Sample, prepare_image
 from cordwood.demo.report import BatchRow, Packing
 from cordwood.packing import pack
-from cordwood.packing.progress import PackProgress, reporter
+from cordwood.packing.progress import PackProgress
 from cordwood.packing.summary import Packed
 from cordwood.store import Dataset
 from cordwood.store import open as open_store
@@ -35,41 +34,27 @@ ReadBatch = Callable[[list[int]], torch.Tensor]
 def pack_folder(
     folder: Path, path: Path, progress: Progress, *, bar: bool = False, workers: int | None = None
 ) -> Packing:
-    """Make a store at ``path`` of the image files; with ``bar``, the bar of `cw.pack` shows how far it is."""
-    with ExitStack() as shown:
-        watch = Watch(shown.enter_context(reporter()) if bar else None, progress)
-        packed = pack(
-            folder,
-            path,
-            transform={"image": prepare_image},
-            decode="pil",
-            goal=GOAL,
-            workers=workers,
-            progress=watch,
-        )
+    """Make a store at ``path`` of the image files; with ``bar``, `cw.pack` itself shows how far it is."""
+
+    told = -1
+
+    def report(state: PackProgress) -> None:
+        nonlocal told
+        if state.inputs != told:  # the last ones are told again when the store is complete
+            told = state.inputs
+            progress("packing", state.inputs, state.of_inputs or state.inputs)
+
+    packed = pack(
+        folder,
+        path,
+        transform={"image": prepare_image},
+        decode="pil",
+        goal=GOAL,
+        workers=workers,
+        progress=None if bar else report,
+    )
     assert isinstance(packed, Packed)  # noqa: S101 - for the type checker: it is an Estimate where there is a limit
-    return Packing(command(folder, path), packed, watch.first, watch.workers)
-
-
-class Watch:
-    """Is told how far `cw.pack` is, and tells it on; keeps when the first samples were there, and the most workers."""
-
-    def __init__(self, bar: Callable[[PackProgress], None] | None, progress: Progress) -> None:
-        self.first: PackProgress | None = None
-        self.workers = 0
-        self._bar, self._progress = bar, progress
-        self._told = -1
-
-    def __call__(self, state: PackProgress) -> None:
-        """One more state; the last ones are told again when the store is complete."""
-        if self.first is None and state.samples:
-            self.first = state
-        self.workers = max(self.workers, state.workers)
-        if self._bar is not None:
-            self._bar(state)
-        elif state.inputs != self._told:
-            self._told = state.inputs
-            self._progress("packing", state.inputs, state.of_inputs or state.inputs)
+    return Packing(command(folder, path), packed)
 
 
 def kept_store(samples: list[Sample], packed: Packed) -> Kept:

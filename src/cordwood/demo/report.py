@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cordwood.packing.progress import PackProgress
 from cordwood.packing.summary import Packed
 
 
@@ -29,21 +28,10 @@ class ImageFolder:
 
 @dataclass(frozen=True)
 class Packing:
-    """The folder as a store: the command that makes it, what `cw.pack` says of it, how far it was when the first
-    samples were in the store, and how many worker processes it had."""
+    """The folder as a store: the command that makes it, and what `cw.pack` says of it."""
 
     command: str
     packed: Packed
-    first: PackProgress | None = None
-    workers: int = 0
-
-    @property
-    def rate_afterwards(self) -> float | None:
-        """Samples a second from the first ones on, without what is done once; None where there were no more."""
-        if self.first is None:
-            return None
-        samples, seconds = self.packed.samples - self.first.samples, self.packed.seconds - self.first.seconds
-        return samples / seconds if samples > 0 and seconds > 0 else None
 
 
 @dataclass(frozen=True)

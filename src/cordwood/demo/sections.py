@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from cordwood.demo.drawing import OURS, TODAY, amount_bar, span_bar
 from cordwood.demo.pageparts import Line, answer, bar_cell, bar_table, commands, section
 from cordwood.demo.report import Compared, ImageFolder, Packing, Views
-from cordwood.demo.text import pack_time
 from cordwood.doctor.charts import safe
+from cordwood.packing.summary import Packed
 from cordwood.tensors.sizes import counted, human
 
 _NUMBER = 4  # bytes of a float32
@@ -35,7 +35,7 @@ def packing_section(packing: Packing) -> Iterator[str]:
     yield section("2", "Packed once")
     yield (
         "<p>Every image is resized, cropped and normalised once, and the float32 tensors are kept in a store. "
-        f"{safe(pack_time(packing))}</p>\n"
+        f"{safe(pack_time(packed))}</p>\n"
     )
     yield commands([packing.command])
     sizes = [
@@ -51,6 +51,19 @@ def packing_section(packing: Packing) -> Iterator[str]:
     ]
     yield bar_table("Bytes of the data set", ("", "size"), rows)
     yield "</section>\n"
+
+
+def pack_time(packed: Packed) -> str:
+    """Where the time of so small a job goes: its samples a second are not those of a large one."""
+    took = f"{counted(packed.samples, 'image')} took {packed.seconds:.1f} seconds"
+    rate = packed.samples_per_second
+    if not packed.starting_seconds:
+        return f"{took}{'' if rate is None else f', {rate:,.0f} images a second'}."
+    started = (
+        f"{took}. Workers, each a new Python that imports torch, needed {packed.starting_seconds:.1f} of them to "
+        "start: that is done once, however many images there are."
+    )
+    return started if rate is None else f"{started} From then on it was about {rate:,.0f} images a second."
 
 
 def compared_section(compared: Compared) -> Iterator[str]:

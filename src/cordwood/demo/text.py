@@ -47,23 +47,7 @@ def images_text(images: ImageFolder) -> str:
 def packing_text(packing: Packing) -> str:
     """The second act."""
     lines = ["2. Packed: resized, cropped and normalised once, kept as a store", "", *command_lines(packing.command)]
-    return "\n".join([*lines, "", *_told(str(packing.packed).splitlines()), "", *paragraph(pack_time(packing))])
-
-
-def pack_time(packing: Packing) -> str:
-    """Where the time of so small a job goes: its samples a second are not those of a large one."""
-    first, rate, packed = packing.first, packing.rate_afterwards, packing.packed
-    took = f"{counted(packed.samples, 'image')} took {packed.seconds:.1f} seconds"
-    if not packing.workers:
-        return f"{took}, in one process: no workers were started for it."
-    workers, python = counted(packing.workers, "worker"), "each a new Python that imports torch"
-    if first is None or not first.workers:
-        return f"{took}, with the start of {workers}, {python}."
-    told = (
-        f"{took}, of which {first.seconds:.1f} had passed when the first ones were in the store: {workers} had to "
-        f"start, {python}. That is done once, however many images there are."
-    )
-    return told if rate is None else f"{told} From then on it was about {rate:,.0f} images a second."
+    return "\n".join([*lines, "", *_told(str(packing.packed).splitlines())])
 
 
 def compared_text(compared: Compared) -> str:
