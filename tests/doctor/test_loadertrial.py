@@ -157,7 +157,7 @@ class MadeUp:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: dict[Setting, float]) -> None:
         self.turns: list[Setting] = []
-        monkeypatch.setattr(loadertrial._Turn, "ms", lambda _, setting, consumer: self._ms(setting))
+        monkeypatch.setattr(loadertrial.Turn, "ms", lambda _, setting, consumer: self._ms(setting))
         self._times = times
 
     def _ms(self, setting: Setting) -> float:
@@ -235,28 +235,6 @@ def test_the_stand_in_meets_the_step_of_the_run() -> None:
     assert as_in_the_run(whole, lambda consumer: 100.0, 10.0).busy_ms == pytest.approx(5.0)  # never less than half
 
 
-@pytest.mark.parametrize(
-    ("times", "sure"),
-    [
-        ([(50.0, 30.0)] * 5, True),
-        ([(50.0, 30.0), (51.0, 29.0), (49.0, 31.0), (50.0, 30.5), (50.5, 30.0)], True),
-        # The middle of the differences is large, but in one turn it was the other way round.
-        ([(50.0, 30.0), (50.0, 30.0), (50.0, 30.0), (50.0, 30.0), (30.0, 50.0)], False),
-        # Most turns agree exactly, and the others are far away.
-        ([(50.0, 45.0), (50.0, 45.0), (50.0, 45.0), (90.0, 45.0), (99.0, 45.0)], False),
-    ],
-)
-def test_few_turns_are_not_trusted_blindly(times: list[tuple[float, float]], sure: bool) -> None:
-    assert loadertrial._careful(times).is_sure is sure
-
-
-def test_a_setting_that_is_always_slower_has_its_own_spread() -> None:
-    gain = loadertrial._careful([(30.0, 50.0), (30.0, 50.5), (30.0, 49.5), (30.0, 50.0), (30.0, 50.0)])
-    assert not gain.is_sure
-    assert gain.saves_ms == pytest.approx(-20.0)
-    assert gain.spread_ms < 1
-
-
 @pytest.mark.parametrize(("second", "disagree"), [((30.0, 30.0), False), ((30.0, 70.0), True)])
 def test_turns_that_disagree_are_told_of(
     second: tuple[float, float], disagree: bool, monkeypatch: pytest.MonkeyPatch
@@ -271,7 +249,7 @@ def test_turns_that_disagree_are_told_of(
         screened.append(True)
 
     screened: list[bool] = []
-    monkeypatch.setattr(loadertrial._Turn, "ms", ms)
+    monkeypatch.setattr(loadertrial.Turn, "ms", ms)
     monkeypatch.setattr(loadertrial, "_screen", screen)
     trial = try_settings(DataLoader(TensorDataset(torch.arange(8.0))), busy_ms=0.0, step_ms=50.0, seconds=0.1)
     assert trial.gain is not None

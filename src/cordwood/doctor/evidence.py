@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from cordwood.doctor.stacks import Stacks
     from cordwood.doctor.tape import Tape
 
-# The parts of a step, in the order in which they are shown. "transfer" is the copy from host to device.
 FAILED = "the doctor failed"  # how the reason begins for what is missing by its own fault
+NO_TIME = "no time"  # in the reasons of rules that were given none for a replay or a trial
+LEAST_WAITING = 0.05  # of a step: less waiting for data is not worth a trial, nor a word in the verdict
 _STRETCHES = 10
 _STEPS_IN_A_STRETCH = 4  # at least, so that loaders that deliver in bursts do not look like noise
+_FEWEST_ITERATORS = 10  # before they look like a habit
+_ABOUT_ONE = 1.1  # batches of an iterator
+# The parts of a step, in the order in which they are shown. "transfer" is the copy from host to device.
 PHASES = ("wait", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -88,6 +92,16 @@ class LoaderSeen:
     def more_batches(self, count: int) -> None:
         """It gave so many more."""
         self.batches += count
+
+    @property
+    def begins_for_every_batch(self) -> bool:
+        """Whether iterators are dropped after their first batch, though there are more: ``next(iter(loader))``."""
+        if self.epochs < _FEWEST_ITERATORS or self.batches > _ABOUT_ONE * self.epochs:
+            return False
+        try:
+            return len(self.loader) > 1  # an epoch may be one batch: then nothing is dropped
+        except TypeError:
+            return False
 
 
 @dataclass(eq=False, slots=True)
@@ -239,6 +253,12 @@ class Evidence:
         if len(steps.times) < at_least:
             raise Abstain(f"{len(steps.times)} undisturbed training steps were seen; at least {at_least} are needed")
         return steps
+
+    def need_seconds(self) -> float:
+        """What a rule may spend on its replays and trials, if that is anything."""
+        if self.seconds_to_spend <= 0:
+            raise Abstain(f"{NO_TIME} was given for replays and trials")
+        return self.seconds_to_spend
 
     def training_loader(self) -> LoaderSeen:
         """The loader that feeds training, the busiest if there are several."""

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from cordwood.doctor.evidence import Evidence
-from cordwood.doctor.findings import Abstain, Detail, Finding, Place, Rule
+from cordwood.doctor.findings import Detail, Finding, Place, Rule
 from cordwood.doctor.replay import op_times
 from cordwood.doctor.tape import Op, Tape
 from cordwood.doctor.wording import milliseconds, percent
@@ -66,8 +66,7 @@ class Layer:
 def heavy_layers(evidence: Evidence) -> list[Layer]:
     """Layers that take a real share of the measured time, the slowest first. Abstains without a tape."""
     tape: Tape = evidence.need("tape")
-    if evidence.seconds_to_spend <= 0:
-        raise Abstain("there is no time to measure single operations")
+    evidence.need_seconds()
     times = op_times(tape)
     whole = sum(times)
     recurrent = _recurrent(evidence)

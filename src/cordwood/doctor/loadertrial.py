@@ -15,27 +15,24 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from statistics import stdev
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from cordwood.doctor.consumer import Consumer
 from cordwood.doctor.environment import usable_cores
 from cordwood.doctor.findings import Abstain
-from cordwood.doctor.pairs import Gain, gain_of
+from cordwood.doctor.pairs import Gain
 from cordwood.doctor.sameness import set_apart
+from cordwood.doctor.turns import OVERTIME_SECONDS, careful, paired
 
 _BATCHES = (8, 400)  # in a turn, at least and at most
 _TURN_SHARE = 1 / 30  # of the time to spend
 _TURN_SECONDS = (0.15, 0.8)
 _SCREENING_SHARE = 0.5  # of the time to spend: two turns for each setting, to find the best
-_PAIRS = (5, 9)  # of turns, at least and at most
-_OVERTIME_SECONDS = 10.0  # for the fewest pairs
 _EPOCH_BATCHES = 16  # of a long epoch, in which workers are started
 _MOST_SKIPPED = 24  # batches at the start of a turn
 _HANGS_SECONDS = 60.0  # without a batch
@@ -100,37 +97,52 @@ def check_can_try(loader: Any) -> None:
         )
 
 
-def index_batches(loader: Any, count: int) -> list[Any]:
-    """What the loader's sampler would give next, as often as needed; the sampler itself is not touched."""
+def own_sampler(loader: Any) -> Any:
+    """A copy of what gives the loader its indices, as they are given to it: of batches, or of single samples."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
     try:
         # The dataset is the only large thing that samplers hold, and it is only asked for its length.
-        own = copy.deepcopy(sampler, {id(loader.dataset): loader.dataset})
+        return copy.deepcopy(sampler, {id(loader.dataset): loader.dataset})
+    except Exception as error:
+        raise Abstain(f"the loader's sampler cannot be copied: {type(error).__name__}: {error}") from error
+
+
+def index_batches(loader: Any, count: int) -> list[Any]:
+    """What the loader's sampler would give next, as often as needed; the sampler itself is not touched."""
+    own = own_sampler(loader)
+    try:
         passes = (iter(own) for _ in range(count))  # one batch a pass at least, or the loader is empty
         found = list(itertools.islice(itertools.chain.from_iterable(passes), count))
     except Exception as error:
-        raise Abstain(f"the loader's sampler cannot be copied: {type(error).__name__}: {error}") from error
+        raise Abstain(f"the loader's sampler gives no indices: {type(error).__name__}: {error}") from error
     if len(found) < count:
         raise Abstain("the loader gives no batches")
     return found
 
 
 def trial_loader(
-    loader: Any, batches: list[Any], setting: Setting, *, dataset: Any = None, persistent: bool = False
+    loader: Any,
+    batches: Any,
+    setting: Setting,
+    *,
+    dataset: Any = None,
+    persistent: bool = False,
+    whole: bool = False,
 ) -> DataLoader[Any]:
     """The user's loader once more, over given indices, with another setting and a generator of its own.
 
-    ``dataset`` stands in for the loader's, such as a copy that is set apart.
+    ``dataset`` stands in for the loader's, such as a copy that is set apart. ``whole`` asks it for all samples of a
+    batch at once, by their list of indices, so that there is nothing to collate.
     """
     workers = setting.num_workers
-    automatic = loader.batch_sampler is not None
+    automatic = loader.batch_sampler is not None and not whole
     return DataLoader(
         loader.dataset if dataset is None else dataset,
         batch_size=1 if automatic else None,
         batch_sampler=batches if automatic else None,
         sampler=None if automatic else batches,
         num_workers=workers,
-        collate_fn=loader.collate_fn,
+        collate_fn=None if whole else loader.collate_fn,
         pin_memory=loader.pin_memory,
         timeout=max(loader.timeout, _HANGS_SECONDS) if workers else 0,
         worker_init_fn=loader.worker_init_fn,
@@ -160,9 +172,9 @@ def try_settings(
     end = perf_counter() + seconds
     current = setting_of(loader)
     trial = SettingsTrial(current, current)
-    with _quiet():
-        turn = _Turn(loader, step_ms, seconds)
-        consumer = Consumer(busy_ms, device, end + _OVERTIME_SECONDS)
+    with quiet():
+        turn = Turn(loader, step_ms, seconds)
+        consumer = Consumer(busy_ms, device, end + OVERTIME_SECONDS)
         try:
             if current.num_workers:
                 consumer = as_in_the_run(consumer, lambda other: turn.ms(current, other), step_ms)
@@ -170,17 +182,17 @@ def try_settings(
         except Abstain:
             raise
         except Exception as error:
-            raise Abstain(f"the loader could not be tried: {_brief(error)}") from error
+            raise Abstain(f"the loader could not be tried: {brief(error)}") from error
         _screen(trial, turn, consumer, end - seconds * (1 - _SCREENING_SHARE), cores or usable_cores())
         trial.best = _simplest(trial)
         if trial.best != current:
-            times = _paired(lambda: turn.ms(current, consumer), lambda: turn.ms(trial.best, consumer), end)
-            trial.gain = _careful(times)
+            times = paired(lambda: turn.ms(current, consumer), lambda: turn.ms(trial.best, consumer), end)
+            trial.gain = careful(times)
             trial.turns_disagree = len({before > after for before, after in times}) > 1
     return trial
 
 
-def _screen(trial: SettingsTrial, turn: "_Turn", consumer: Consumer, end: float, cores: int) -> None:
+def _screen(trial: SettingsTrial, turn: "Turn", consumer: Consumer, end: float, cores: int) -> None:
     for setting in candidates(trial.current, cores):
         if perf_counter() > end:
             return
@@ -200,16 +212,17 @@ def _screen(trial: SettingsTrial, turn: "_Turn", consumer: Consumer, end: float,
             trial.tried.pop(ahead, None)
 
 
-def _try(trial: SettingsTrial, turn: "_Turn", consumer: Consumer, setting: Setting) -> None:
+def _try(trial: SettingsTrial, turn: "Turn", consumer: Consumer, setting: Setting) -> None:
     try:
         trial.tried[setting] = min(turn.ms(setting, consumer), trial.tried.get(setting, math.inf))
     except Abstain:
         raise
     except Exception as error:  # whatever a dataset does that was never meant for workers
-        trial.failed[setting] = _brief(error)
+        trial.failed[setting] = brief(error)
 
 
-def _brief(error: Exception) -> str:
+def brief(error: Exception) -> str:
+    """What was raised, in a line."""
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
@@ -222,7 +235,7 @@ def _simplest(trial: SettingsTrial) -> Setting:
     return min(good, key=lambda setting: (setting.num_workers, setting.prefetch_factor or 0))
 
 
-class _Turn:
+class Turn:
     """One loader, started anew, for a fixed number of batches."""
 
     def __init__(self, loader: Any, step_ms: float, seconds: float) -> None:
@@ -231,14 +244,15 @@ class _Turn:
         long = min(max(seconds * _TURN_SHARE, _TURN_SECONDS[0]), _TURN_SECONDS[1])
         self._count = int(min(max(long * 1e3 / max(step_ms, 0.01), _BATCHES[0]), _BATCHES[1]))
 
-    def ms(self, setting: Setting, consumer: Consumer) -> float:
+    def ms(self, setting: Setting, consumer: Consumer, *, whole: bool = False) -> float:
+        """Milliseconds of a batch and the work with it."""
         workers = max(setting.num_workers, 1)
         ahead = setting.num_workers * (setting.prefetch_factor or 0)
         skip = 1 + min(ahead, _MOST_SKIPPED)
         count = -(-self._count // workers) * workers  # workers deliver in bursts: whole bursts
         # At the end workers have nothing left to do, and cores are free: the turn is over before that.
         batches = index_batches(self._loader, skip + count + ahead)
-        loader = trial_loader(self._loader, batches, setting, dataset=self._dataset)
+        loader = trial_loader(self._loader, batches, setting, dataset=self._dataset, whole=whole)
         return iteration_ms(loader, consumer, skip, count)
 
 
@@ -269,34 +283,6 @@ def as_in_the_run(consumer: Consumer, measure: Callable[[Consumer], float], step
     return consumer
 
 
-def _paired(before: Callable[[], float], after: Callable[[], float], end: float) -> list[tuple[float, float]]:
-    times: list[tuple[float, float]] = []
-    longest = 0.0
-    while len(times) < _PAIRS[1] and (len(times) < _PAIRS[0] or perf_counter() + longest < end):
-        start = perf_counter()
-        if len(times) % 2:
-            second = after()
-            times.append((before(), second))
-        else:
-            first = before()
-            times.append((first, after()))
-        longest = max(longest, perf_counter() - start)
-        if perf_counter() + longest * (_PAIRS[0] - len(times)) > end + _OVERTIME_SECONDS:
-            if len(times) < _PAIRS[0]:
-                raise Abstain(f"two turns take {longest:.0f} s: the time to spend is too short for a fair trial")
-            break
-    return times
-
-
-def _careful(times: list[tuple[float, float]]) -> Gain:
-    """The gain, with a spread that does not trust few turns: some may agree by chance, others contradict them."""
-    gain = gain_of(np.array(times))
-    differences = [before - after for before, after in times]
-    spread = max(gain.spread_ms, stdev(differences) / len(differences) ** 0.5)
-    contradicted = gain.saves_ms > 0 >= min(differences)
-    return replace(gain, spread_ms=max(spread, gain.saves_ms) if contradicted else spread)
-
-
 # ---- workers that live on --------------------------------------------------------------------------------------------
 
 
@@ -308,14 +294,14 @@ def try_persistent(loader: Any, *, busy_ms: float, batches: int, seconds: float,
     check_can_try(loader)
     end = perf_counter() + seconds
     setting = setting_of(loader)
-    with _quiet():
+    with quiet():
         whole = min(max(batches, 2), max(_EPOCH_BATCHES, 2 * setting.num_workers))
         indices = index_batches(loader, whole)
-        consumer = Consumer(busy_ms, device, end + _OVERTIME_SECONDS)
+        consumer = Consumer(busy_ms, device, end + OVERTIME_SECONDS)
         anew = trial_loader(loader, indices, setting)
         living = trial_loader(loader, indices, setting, persistent=True)
         _epoch_ms(living, consumer)  # starts its workers
-        return _careful(_paired(lambda: _epoch_ms(anew, consumer), lambda: _epoch_ms(living, consumer), end))
+        return careful(paired(lambda: _epoch_ms(anew, consumer), lambda: _epoch_ms(living, consumer), end))
 
 
 def _epoch_ms(loader: DataLoader[Any], consumer: Consumer) -> float:
@@ -326,7 +312,7 @@ def _epoch_ms(loader: DataLoader[Any], consumer: Consumer) -> float:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Warnings about settings that are only tried are nobody's business."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cordwood import __version__
 from cordwood.doctor.anatomy import anatomy, number
-from cordwood.doctor.evidence import FAILED
+from cordwood.doctor.evidence import FAILED, LEAST_WAITING, NO_TIME
 from cordwood.doctor.findings import LEVELS, MEDIUM_SHARE, Finding, level_of_share
 from cordwood.doctor.ignores import Ignores
 from cordwood.doctor.layers import functions_of, layers_of
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from cordwood.doctor.judging import Outcome
 
 ABOUT_DATA = frozenset(("data-starved", "workers", "cacheable-preprocessing"))  # they speak of the same waiting
-_WAITING = 0.05  # of a step: less, and the verdict does not speak of it
 _STARVED, _MOST_OF_IT = 0.1, 0.5  # of a step
 _STEPS_FOR_LOADING = 20  # as `data-starved` has it
-_NO_TIME = "no time"  # in the reasons of rules that were given none for a replay or a trial
 _INTERRUPTED = "interrupted"  # how the reason begins of those that a Ctrl-C cut off
 _MANY = 1 / 3  # of the rules that apply: with no time for replays it is about half of them
 _ENOUGH_STEPS = 8  # as `Evidence.need_steps` has it
@@ -238,7 +236,7 @@ def _waiting_unexplained(steps: dict[str, Any], phases: dict[str, Any] | None) -
 def _nothing(findings: list[dict[str, Any]], rules: dict[str, list[dict[str, str]]]) -> str:
     """The verdict if nothing is worth changing: that so many rules were not able to judge is no good health."""
     reasons = [entry["why"] for entry in rules["abstained"]]
-    could_not = sum(_NO_TIME in why or why.startswith(_INTERRUPTED) for why in reasons) + len(rules["failed"])
+    could_not = sum(NO_TIME in why or why.startswith(_INTERRUPTED) for why in reasons) + len(rules["failed"])
     # A rule that abstains for want of a device or of validation does not apply, and is not counted.
     could = could_not + len({entry["rule"] for entry in (*rules["passed"], *rules["silenced"], *findings)})
     return f"nothing found, but {could_not} of {could} rules could not judge" if could_not > _MANY * could else NOTHING
@@ -267,7 +265,7 @@ def _verdict(
     first = worth[0]
     more = f"; {counted(len(worth) - 1, 'more finding')}" if len(worth) > 1 else ""
     wait = phases["wait"] if phases else None
-    if first["rule"] in ABOUT_DATA and wait and (wait["share"] or 0.0) >= _WAITING:
+    if first["rule"] in ABOUT_DATA and wait and (wait["share"] or 0.0) >= LEAST_WAITING:
         waited, whole = milliseconds(wait["mean_ms"]), milliseconds(steps["mean_ms"])
         return f"{wait['share']:.0%} of each step is waiting for data: {waited} of {whole}{more}"
     if (first["share"] or 0.0) >= MEDIUM_SHARE:

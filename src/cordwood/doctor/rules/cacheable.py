@@ -9,18 +9,17 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset
 
 from cordwood.doctor.consumer import training_device
-from cordwood.doctor.evidence import Evidence, LoaderSeen, Steps
+from cordwood.doctor.evidence import LEAST_WAITING, Evidence, LoaderSeen
 from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.packchange import PackChange, change_for, check_order
 from cordwood.doctor.packpart import Part, part_to_pack
 from cordwood.doctor.packtrial import PackTrial, same_in_worker, try_packed
+from cordwood.doctor.perstep import Pace, pace_of
 from cordwood.doctor.sameness import digest, is_kept_in_memory, random_numbers_kept, set_apart
 from cordwood.doctor.wording import milliseconds, percent
 from cordwood.store import Dataset as Store
 from cordwood.tensors.sizes import human
 
-_UNLIKE = 3.0  # times as slow, or as fast, as in the run: then a trial shows nothing
-_LEAST_WAITING = 0.05  # of a step
 _LEAST_SHARE = 0.5  # of loading: below, it is not the preprocessing that costs
 _NUMBERS = 8  # samples that are fetched twice
 _FETCHING_SECONDS = 2.0  # for them, once
@@ -59,14 +58,13 @@ class CacheablePreprocessing(Rule):
     def judge(self, evidence: Evidence) -> list[Finding]:
         steps = evidence.need_steps(at_least=20)
         waiting = steps.phase_share("wait")
-        if waiting < _LEAST_WAITING:
+        if waiting < LEAST_WAITING:
             return []
         seen = evidence.training_loader()
         if isinstance(getattr(seen.loader, "dataset", None), Store):
             return []  # packed already
         dataset = _checked(seen)
-        if evidence.seconds_to_spend <= 0:
-            raise Abstain("there is no time for a trial")
+        evidence.need_seconds()
         numbers = _numbers(dataset)
         part = part_to_pack(dataset, numbers)
         if is_kept_in_memory(part.whole, numbers[0]):
@@ -75,25 +73,25 @@ class CacheablePreprocessing(Rule):
             return _told(seen, part, numbers)
         if not same_in_worker(seen.loader, part, numbers):
             raise Abstain("the same number gives another sample in a worker than here, so samples are random")
-        batches = max(evidence.micro_batches, 1e-9)
-        step_ms = steps.mean_ms / batches
-        busy_ms = step_ms - steps.phase_ms("wait") / batches
+        pace = pace_of(evidence, steps)
         begin = perf_counter()
         trial = try_packed(
             seen.loader,
             part,
             numbers,
-            busy_ms=busy_ms,
-            step_ms=step_ms,
+            busy_ms=pace.busy_ms,
+            step_ms=pace.batch_ms,
             seconds=evidence.seconds_to_spend,
             device=training_device(evidence),
         )
-        saves, spread = _per_step(trial, steps, batches, seen.loader.num_workers)
+        # Without workers nothing competes with training now, so no more than the waiting can be saved.
+        most = pace.usual_ms * (1.0 if seen.loader.num_workers else waiting)
+        saves, spread = pace.saved(trial.gain, most)
         if trial.share < _LEAST_SHARE or saves <= 3 * spread or saves < MEDIUM_SHARE * steps.mean_ms:
             return []
         left = max(evidence.seconds_to_spend - (perf_counter() - begin), _COMMAND_SECONDS)
         change = change_for(seen, numbers, [digest(part.whole[n]) for n in numbers], kept=part.kept, seconds=left)
-        return [self._finding(seen, part, trial, change, steps, saves, spread, batches)]
+        return [self._finding(seen, part, trial, change, pace, saves, spread)]
 
     def _finding(
         self,
@@ -101,10 +99,9 @@ class CacheablePreprocessing(Rule):
         part: Part,
         trial: PackTrial,
         change: PackChange,
-        steps: Steps,
+        pace: Pace,
         saves: float,
         spread: float,
-        batches: float,
     ) -> Finding:
         free = shutil.disk_usage(Path.cwd()).free
         if trial.store_bytes > free:
@@ -112,8 +109,9 @@ class CacheablePreprocessing(Rule):
                 f"a packed store would save {milliseconds(saves)} a step, but takes {human(int(trial.store_bytes))}, "
                 f"and {human(free)} are free here"
             )
-        usual = min(steps.mean_ms, steps.typical_ms)
-        now, then = (trial.batch_size * batches / max(ms, 1e-3) * 1e3 for ms in (usual, usual - saves))
+        now, then = (
+            trial.batch_size * pace.batches / max(ms, 1e-3) * 1e3 for ms in (pace.usual_ms, pace.usual_ms - saves)
+        )
         once = len(part.dataset) * trial.once_ms / 1e3
         message = (
             f"{part.what} gives the same samples in every epoch, bit for bit, and is {percent(trial.share)} of "
@@ -156,22 +154,6 @@ def _numbers(dataset: Any) -> list[int]:
     long = perf_counter() - begin
     count = int(min(max(_FETCHING_SECONDS / max(long, 1e-9), 2), _NUMBERS))
     return sorted({number * (len(dataset) - 1) // (count - 1) for number in range(count)})
-
-
-def _per_step(trial: PackTrial, steps: Steps, batches: float, workers: int) -> tuple[float, float]:
-    """What is saved in a step, in the run's own milliseconds: the trial tells the share, the machine may be slower or
-    faster by now."""
-    gain = trial.gain
-    usual = min(steps.mean_ms, steps.typical_ms)  # a busy moment of the run is not promised to be saved
-    scale = usual / gain.before_ms if gain.before_ms > 0 else 0.0
-    if not 1 / _UNLIKE < scale / batches < _UNLIKE:
-        raise Abstain(
-            f"a batch took {milliseconds(usual / batches)} in the run, but {milliseconds(gain.before_ms)} in "
-            "the trial of the same loader, so the trial shows nothing"
-        )
-    # Without workers nothing competes with training now, so no more than the waiting can be saved.
-    most = usual if workers else usual * steps.phase_share("wait")
-    return min(gain.saves_ms * scale, most), gain.spread_ms * scale
 
 
 def _told(seen: LoaderSeen, part: Part, numbers: list[int]) -> list[Finding]:

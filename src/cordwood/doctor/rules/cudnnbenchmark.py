@@ -41,8 +41,7 @@ class CudnnBenchmark(Rule):
         convolutions = [op for op in tape.ops if _is_convolution(op)]
         if not convolutions or torch.backends.cudnn.benchmark or not tape.constant_shapes or _must_repeat():
             return []
-        if evidence.seconds_to_spend <= 0:
-            raise Abstain("there is no time for a replay")
+        evidence.need_seconds()
         times = op_times(tape)
         share = sum(ms for op, ms in zip(tape.ops, times, strict=True) if _is_convolution(op)) / max(sum(times), 1e-9)
         if share < _LEAST_SHARE:

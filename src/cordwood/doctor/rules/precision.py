@@ -79,8 +79,7 @@ class Precision(Rule):
         seen = [module for module in evidence.modules if module.training_calls and module.arguments is not None]
         if not seen:
             raise Abstain("no call of a model in training was kept for a replay")
-        if evidence.seconds_to_spend <= 0:
-            raise Abstain("there is no time for a replay")
+        evidence.need_seconds()
         seen = sorted(seen, key=lambda module: -_size(module))[:_MOST_MODULES]
         if not any(_ways(next(module.module.parameters()).device) for module in seen):
             raise Abstain("neither processor nor device has a faster format than float32 for matrix products")

@@ -57,8 +57,7 @@ class Transfer(Rule):
         steps = evidence.need_steps()
         if steps.phase_share("transfer") < _LEAST_SHARE:
             return []
-        if evidence.seconds_to_spend <= 0:
-            raise Abstain("there is no time for a trial")
+        evidence.need_seconds()
         lines = sorted((_line(call, steps) for call in evidence.transfers if call.calls), key=lambda line: -line.ms)
         lines = [line for line in lines if line.ms >= MEDIUM_SHARE * steps.mean_ms][:_MOST_LINES]
         seconds = evidence.seconds_to_spend / max(len(lines), 1)

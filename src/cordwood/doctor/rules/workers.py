@@ -3,12 +3,11 @@
 import os
 from dataclasses import replace
 
-from cordwood.doctor.evidence import Evidence, LoaderSeen, Steps
+from cordwood.doctor.evidence import LEAST_WAITING, Evidence, LoaderSeen, Steps
 from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.loadertrial import SettingsTrial, check_can_try, setting_of, try_persistent, try_settings
 from cordwood.doctor.pairs import Gain
 
-_WAITING = 0.05  # of a step: less is not worth a trial
 _FEWEST_STEPS = 20
 _UNLIKE = 1.6  # times as long, or as short, as in the run: the trial does not show what training does
 _LEAST_SPREAD = 0.01  # of a step: few turns may agree by chance
@@ -40,17 +39,16 @@ class Workers(Rule):
 
     def judge(self, evidence: Evidence) -> list[Finding]:
         steps = evidence.need_steps(_FEWEST_STEPS)
-        if steps.phase_share("wait") < _WAITING and not _starting_costs(evidence, steps):
+        if steps.phase_share("wait") < LEAST_WAITING and not _starting_costs(evidence, steps):
             return []
         seen = evidence.training_loader()
         check_can_try(seen.loader)
-        if evidence.seconds_to_spend <= 0:
-            raise Abstain("no time was given for trials")
+        evidence.need_seconds()
         if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
             raise Abstain("several ranks share these cores: a trial in one of them would not show what training does")
         # Workers that start anew also make the steps after the first batch wait: that comes before other settings.
         findings = _living_workers(evidence, seen, steps)
-        if findings or steps.phase_share("wait") < _WAITING:
+        if findings or steps.phase_share("wait") < LEAST_WAITING:
             return findings
         return _better_settings(evidence, seen, steps)
 
