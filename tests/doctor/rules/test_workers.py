@@ -55,7 +55,7 @@ Trial = Callable[[SettingsTrial], dict[str, Any]]
 
 
 def better(gain: Gain | None = GAIN) -> SettingsTrial:
-    tried = {Setting(0, None): 50.0, Setting(1, 2): 38.0, Setting(2, 2): 30.0}
+    tried = {Setting(0, None): 51.0, Setting(1, 2): 38.0, Setting(2, 2): 29.0}
     return SettingsTrial(Setting(0, None), Setting(2, 2), gain, tried, {Setting(4, 2): "RuntimeError: no"})
 
 
@@ -70,8 +70,14 @@ def test_a_measured_gain_is_told(trial: Trial) -> None:
     assert finding.fix == "DataLoader(..., num_workers=2)"
     assert (finding.saves_ms, finding.spread_ms, finding.verified) == (20.0, 1.0, "trial")
     assert "num_workers=2 in place of num_workers=0" in finding.message
-    assert ("num_workers=1, prefetch_factor=2", "38.0 ms") in finding.details[0].rows
-    assert ("num_workers=4, prefetch_factor=2", "RuntimeError: no") in finding.details[0].rows
+    (table,) = finding.details
+    assert table.heads == ("setting", "a first look", "in 7 turns")
+    assert table.rows == (
+        ("num_workers=0", "51.0 ms", "50.0 ms"),
+        ("num_workers=1, prefetch_factor=2", "38.0 ms", ""),
+        ("num_workers=2, prefetch_factor=2", "29.0 ms", "30.0 ms"),
+        ("num_workers=4, prefetch_factor=2", "RuntimeError: no", ""),
+    )
 
 
 @pytest.mark.parametrize(("workers", "saves"), [(0, 12.0), (1, 20.0)])
@@ -118,6 +124,21 @@ def test_the_best_may_be_what_is_there(trial: Trial) -> None:
     evidence = evidence_of()
     assert Workers().judge(evidence) == []
     assert evidence.notes == ["workers: tried num_workers 0, 1: the best is what you have"]
+
+
+@pytest.mark.parametrize("disagree", [False, True])
+def test_a_setting_that_turns_out_slower_is_no_doubt_about_what_is_there(trial: Trial, disagree: bool) -> None:
+    trial(replace(better(replace(GAIN, saves_ms=-1.8, after_ms=51.8)), turns_disagree=disagree))
+    evidence = evidence_of()
+    assert Workers().judge(evidence) == []
+    assert evidence.notes == ["workers: tried num_workers 0, 1, 2: the best is what you have"]
+
+
+def test_iterators_for_every_batch_come_first(trial: Trial) -> None:
+    evidence = evidence_of(workers=2, epochs=60)
+    evidence.loaders[0].batches = 60
+    with pytest.raises(Abstain, match="a new iterator is begun for every batch"):
+        Workers().judge(evidence)
 
 
 def test_turns_that_disagree_have_no_spread_to_tell(trial: Trial) -> None:

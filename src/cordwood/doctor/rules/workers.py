@@ -42,6 +42,8 @@ class Workers(Rule):
         if steps.phase_share("wait") < LEAST_WAITING and not _starting_costs(evidence, steps):
             return []
         seen = evidence.training_loader()
+        if seen.begins_for_every_batch:
+            raise Abstain("a new iterator is begun for every batch: other settings show nothing before that is mended")
         check_can_try(seen.loader)
         evidence.need_seconds()
         if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
@@ -69,7 +71,7 @@ def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list
     gain = trial.gain
     if len(trial.tried) + len(trial.failed) == 1:
         raise Abstain("a trial took longer than the time there is for it: is the machine busy with something else?")
-    if gain is None:
+    if gain is None or gain.saves_ms <= 0:  # a first look may like a setting that is no faster when it takes turns
         numbers = ", ".join(str(number) for number in sorted({setting.num_workers for setting in trial.tried}))
         evidence.notes.append(f"workers: tried num_workers {numbers}: the best is what you have")
         return []
@@ -90,15 +92,14 @@ def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list
 
 
 def _unsure(trial: SettingsTrial, gain: Gain) -> str:
-    """What is told of a setting that is not advised."""
-    way, other = ("faster", "slower") if gain.saves_ms > 0 else ("slower", "faster")
-    by = f"{abs(gain.saves_ms):.1f}"
+    """What is told of a setting that may be faster, and is not advised."""
+    by = f"{gain.saves_ms:.1f}"
     if trial.turns_disagree:  # the spread then stands for the doubt, and is no measurement
         return (
-            f"{trial.best.code()} is {by} ms {way} than {gain.before_ms:.1f} ms in the middle of a trial's turns, but "
-            f"{other} in some of them: too unsure to advise it"
+            f"{trial.best.code()} is {by} ms faster than {gain.before_ms:.1f} ms in the middle of a trial's turns, but "
+            f"slower in some of them: too unsure to advise it"
         )
-    told = f"{trial.best.code()} is {by} ± {gain.spread_ms:.1f} ms {way} than {gain.before_ms:.1f} ms in a trial"
+    told = f"{trial.best.code()} is {by} ± {gain.spread_ms:.1f} ms faster than {gain.before_ms:.1f} ms in a trial"
     return f"{told}: too little, or too unsure, to advise it"
 
 
@@ -107,10 +108,13 @@ def _finding(seen: LoaderSeen, trial: SettingsTrial, gain: Gain, batches: float,
     changed = trial.best.code(usual)
     if living and trial.best.num_workers and not seen.loader.persistent_workers:
         changed += ", persistent_workers=True"
+    # A first look finds the best setting, and may be off by what the machine does just then; turns are the proof.
+    turns = {trial.current: gain.before_ms, trial.best: gain.after_ms}
     rows = [
-        (setting.code(None), f"{ms:.1f} ms") for setting, ms in sorted(trial.tried.items(), key=lambda item: item[0][0])
+        (setting.code(None), f"{ms:.1f} ms", f"{turns[setting]:.1f} ms" if setting in turns else "")
+        for setting, ms in sorted(trial.tried.items(), key=lambda item: item[0][0])
     ]
-    rows += [(setting.code(None), why) for setting, why in trial.failed.items()]
+    rows += [(setting.code(None), why, "") for setting, why in trial.failed.items()]
     return Finding(
         rule=Workers.id,
         message=(
@@ -124,7 +128,9 @@ def _finding(seen: LoaderSeen, trial: SettingsTrial, gain: Gain, batches: float,
         verified="trial",
         details=(
             Detail(
-                "your loader with other settings, the work of training in between", ("setting", "a batch"), tuple(rows)
+                "your loader with other settings, a batch and the work with it",
+                ("setting", "a first look", f"in {gain.pairs} turns"),
+                tuple(rows),
             ),
         ),
     )
