@@ -96,10 +96,36 @@ def test_waiting_that_no_trial_could_save_is_information() -> None:
     class Best(Silent):
         id = "workers"
 
-    starved, *_ = judge(Evidence(), [Starved, Best, Cacheable])
+    class Whole(Silent):
+        id = "whole-batches"
+
+    class Iterators(Silent):
+        id = "iterator-per-batch"
+
+    starved, *_ = judge(Evidence(), [Starved, Iterators, Whole, Best, Cacheable])
     assert (starved.findings[0].saves_ms, starved.findings[0].level) == (None, "info")
-    starved, *_ = judge(Evidence(), [Starved, Best, Unsure])
+    starved, *_ = judge(Evidence(), [Starved, Iterators, Whole, Best, Unsure])
     assert starved.findings[0].saves_ms == 20.0
+
+
+@pytest.mark.parametrize(("whole", "kept"), [(10.0, None), (9.0, 10.0), (None, 10.0)])
+def test_workers_that_save_less_than_whole_batches_are_information(whole: float | None, kept: float | None) -> None:
+    class Whole(Speaks):
+        id = "whole-batches"
+        saves = whole
+
+    _, workers = judge(Evidence(), [Whole, Workers])
+    assert workers.findings[0].saves_ms == kept
+    assert workers.findings[0].level == ("info" if kept is None else None)
+
+
+@pytest.mark.parametrize("cure", ["iterator-per-batch", "whole-batches"])
+def test_every_cure_of_waiting_settles_what_is_promised(cure: str) -> None:
+    class Cure(Speaks):
+        id = cure
+
+    starved, _ = judge(Evidence(), [Starved, Cure])
+    assert starved.findings[0].saves_ms is None
 
 
 @pytest.mark.parametrize(("cure", "kept"), [(10.0, None), (9.9, 20.0), (None, 20.0)])

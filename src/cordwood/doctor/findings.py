@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Level = Literal["high", "medium", "info"]
 LEVELS: tuple[Level, ...] = ("high", "medium", "info")
 HIGH_SHARE = 0.10  # of a step
+STARVED = "data-starved"
+# Rules that try ways to wait less: they speak of the same waiting.
+CURES_OF_WAITING = frozenset(("iterator-per-batch", "whole-batches", "workers", "cacheable-preprocessing"))
 MEDIUM_SHARE = 0.03  # less than this is nothing to change a script for
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from cordwood.doctor.findings import Abstain, Finding, Rule
+from cordwood.doctor.findings import CURES_OF_WAITING, STARVED, Abstain, Finding, Rule
 from cordwood.doctor.rules import ALL_RULES
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], object]
 Status = Literal["found", "passed", "abstained", "failed", "silenced"]
-_STARVED = "data-starved"
-_CURES = frozenset(("workers", "cacheable-preprocessing"))
+_WHOLE, _WORKERS = "whole-batches", "workers"
 _MOST_OF_IT = 0.5  # of the waiting: a cure that saves less leaves the rest to be told of
 
 
@@ -70,13 +69,21 @@ def _ask(rule: Rule, evidence: "Evidence") -> Outcome:
 
 def _claimed_once(outcomes: list[Outcome]) -> list[Outcome]:
     """Waiting that a measured cure promises to save is not promised twice; where trials of cures show no gain, it is
-    told as information: nothing that the doctor knows of would save it."""
-    cures = [outcome for outcome in outcomes if outcome.rule.id in _CURES]
+    told as information: nothing that the doctor knows of would save it. Workers that save less than whole batches do
+    are not worth it: whole batches leave them next to nothing to do."""
+    cures = [outcome for outcome in outcomes if outcome.rule.id in CURES_OF_WAITING]
     cured = max((found.saves_ms or 0.0 for outcome in cures for found in outcome.findings), default=0.0)
-    hopeless = len(cures) == len(_CURES) and all(outcome.status == "passed" for outcome in cures)
+    hopeless = len(cures) == len(CURES_OF_WAITING) and all(outcome.status == "passed" for outcome in cures)
+    whole = max(
+        (found.saves_ms or 0.0 for each in cures if each.rule.id == _WHOLE for found in each.findings), default=0.0
+    )
+    settle = {
+        STARVED: lambda found: _settled(found, cured, hopeless),
+        _WORKERS: lambda found: _information(found) if 0.0 < (found.saves_ms or 0.0) <= whole else found,
+    }
     return [
-        replace(outcome, findings=tuple(_settled(found, cured, hopeless) for found in outcome.findings))
-        if outcome.rule.id == _STARVED
+        replace(outcome, findings=tuple(map(settle[outcome.rule.id], outcome.findings)))
+        if outcome.rule.id in settle
         else outcome
         for outcome in outcomes
     ]
@@ -84,10 +91,14 @@ def _claimed_once(outcomes: list[Outcome]) -> list[Outcome]:
 
 def _settled(found: Finding, cured_ms: float, hopeless: bool) -> Finding:
     if hopeless:
-        return replace(found, saves_ms=None, spread_ms=None, level="info")
+        return _information(found)
     if found.saves_ms is None or cured_ms < _MOST_OF_IT * found.saves_ms:
         return found
     return replace(found, saves_ms=None, spread_ms=None)
+
+
+def _information(found: Finding) -> Finding:
+    return replace(found, saves_ms=None, spread_ms=None, level="info")
 
 
 @contextmanager

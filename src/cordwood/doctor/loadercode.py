@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch.utils.data import DataLoader
 
@@ -98,7 +98,7 @@ def find_loader_call(place: Place | None) -> LoaderCall | None:
 
 
 def iterated_name(place: Place | None) -> str | None:
-    """The name of what a ``for`` at this place goes through, if it is a plain one: ``loader`` or ``self.loader``."""
+    """The name of what a ``for`` or an ``iter()`` at this place goes through, if it is plain: ``self.loader``."""
     tree, _ = _parsed(place)
     if place is None or tree is None:
         return None
@@ -107,9 +107,17 @@ def iterated_name(place: Place | None) -> str | None:
             iterated = node.iter
             while isinstance(iterated, ast.Call) and iterated.args:  # enumerate(tqdm(loader))
                 iterated = iterated.args[0]
-            if isinstance(iterated, ast.Name | ast.Attribute):
-                return ast.unparse(iterated)
+        elif _is_iter(node) and node.lineno <= place.line <= (node.end_lineno or 0):
+            iterated = node.args[0]
+        else:
+            continue
+        if isinstance(iterated, ast.Name | ast.Attribute):
+            return ast.unparse(iterated)
     return None
+
+
+def _is_iter(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "iter" and bool(node.args)
 
 
 def _parsed(place: Place | None) -> tuple[ast.Module | None, str]:

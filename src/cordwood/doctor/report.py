@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cordwood import __version__
 from cordwood.doctor.anatomy import anatomy, number
 from cordwood.doctor.evidence import FAILED, LEAST_WAITING, NO_TIME
-from cordwood.doctor.findings import LEVELS, MEDIUM_SHARE, Finding, level_of_share
+from cordwood.doctor.findings import CURES_OF_WAITING, LEVELS, MEDIUM_SHARE, STARVED, Finding, level_of_share
 from cordwood.doctor.ignores import Ignores
 from cordwood.doctor.layers import functions_of, layers_of
 from cordwood.doctor.reportfile import SCHEMA_VERSION, STATUSES, read
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.evidence import Evidence
     from cordwood.doctor.judging import Outcome
 
-ABOUT_DATA = frozenset(("data-starved", "workers", "cacheable-preprocessing"))  # they speak of the same waiting
+ABOUT_DATA = CURES_OF_WAITING | {STARVED}
 _STARVED, _MOST_OF_IT = 0.1, 0.5  # of a step
 _STEPS_FOR_LOADING = 20  # as `data-starved` has it
 _INTERRUPTED = "interrupted"  # how the reason begins of those that a Ctrl-C cut off

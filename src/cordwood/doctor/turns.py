@@ -2,6 +2,7 @@
 
     times = paired(lambda: turn(now), lambda: turn(other), end)
     careful(times).is_sure
+    in_turns(lambda: turn(now), lambda: turn(other), end, workers=2).is_sure
 
 `pairs` does the same for what takes little: there many turns tell the spread. Here it is not left to them alone.
 """
@@ -14,10 +15,17 @@ from time import perf_counter
 import numpy as np
 
 from cordwood.doctor.findings import Abstain
-from cordwood.doctor.pairs import Gain, gain_of
+from cordwood.doctor.pairs import Gain, gain_of, measure_pair
 
 OVERTIME_SECONDS = 10.0  # for the fewest pairs
 _PAIRS = (5, 9)  # of turns, at least and at most
+
+
+def in_turns(before: Callable[[], float], after: Callable[[], float], end: float, workers: int) -> Gain:
+    """The gain of the second way. Turns without workers are short and need no start: there is time for many."""
+    if workers:
+        return careful(paired(before, after, end))
+    return measure_pair(before, after, end - perf_counter())
 
 
 def paired(before: Callable[[], float], after: Callable[[], float], end: float) -> list[tuple[float, float]]:

@@ -207,3 +207,10 @@ def test_what_cannot_be_packed_is_information(trials: list[PackTrial], monkeypat
             assert finding.saves_ms is None
             for word in ("without its transform", "75%", "112 ms of 150 ms", "no tensor"):
                 assert word in finding.message
+
+
+def test_iterators_for_every_batch_come_first(trials: list[PackTrial]) -> None:
+    evidence = evidence_of(DataLoader(Made(), batch_size=10))
+    evidence.loaders[0].epochs = evidence.loaders[0].batches = 60
+    with pytest.raises(Abstain, match="a new iterator is begun for every batch"):
+        judged(evidence)

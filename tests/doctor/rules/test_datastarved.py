@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from cordwood.doctor.evidence import Evidence, LoaderSeen
 from cordwood.doctor.fetches import Fetches, FetchFunction
@@ -128,3 +129,34 @@ def test_the_spread_comes_from_blocks_of_steps() -> None:
     assert calm is not None
     assert wild is not None
     assert 0 < spread_of_waiting(calm) < spread_of_waiting(wild)
+
+
+def drawing_anew(workers: int, wait: float = 30.0, batch_size: int = 8) -> Evidence:
+    evidence = evidence_of(wait=wait, fetches=replace(FETCHES, workers=workers, lines=[]), jitter=0.0)
+    loader = DataLoader(TensorDataset(torch.arange(64.0)), batch_size, shuffle=True, num_workers=workers)
+    evidence.loaders[0] = LoaderSeen(loader, ITERATED, batches=60, epochs=60, training=True)
+    return evidence
+
+
+def test_a_new_iterator_for_every_batch_is_what_is_waited_for() -> None:
+    (finding,) = DataStarved().judge(drawing_anew(workers=2))
+    assert finding.message.startswith(
+        "60% of each step is waiting for data: 30.0 of 50.0 ms; a new iterator is begun for every batch: 60 iterators "
+        "for 60 batches, and its 2 workers are started and stopped each time"
+    )
+    assert "to make" not in finding.message
+    assert "endless(" in finding.fix
+    assert finding.details == ()
+    assert finding.place == ITERATED
+
+
+def test_without_workers_it_is_the_making_of_a_batch_unless_waiting_goes_far_beyond_it() -> None:
+    (finding,) = DataStarved().judge(drawing_anew(workers=0, wait=60.0))  # a batch takes 53 ms to make
+    assert "A batch takes 53.0 ms to make" in finding.message
+    (finding,) = DataStarved().judge(drawing_anew(workers=0, wait=100.0))
+    assert "a new iterator is begun for every batch" in finding.message
+
+
+def test_samples_in_memory_are_left_to_the_rule_that_tries_whole_batches() -> None:
+    (finding,) = DataStarved().judge(drawing_anew(workers=0, batch_size=64))  # an epoch is one batch
+    assert "`whole-batches`" in finding.fix

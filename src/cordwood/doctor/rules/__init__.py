@@ -9,6 +9,7 @@ from cordwood.doctor.rules.evalintrainmode import EvalInTrainMode
 from cordwood.doctor.rules.evalwithoutnograd import EvalWithoutNoGrad
 from cordwood.doctor.rules.graphleak import GraphLeak
 from cordwood.doctor.rules.hiddensync import HiddenSync
+from cordwood.doctor.rules.iteratorperbatch import IteratorPerBatch
 from cordwood.doctor.rules.noncontiguous import NonContiguous
 from cordwood.doctor.rules.precision import Precision
 from cordwood.doctor.rules.pythonbound import PythonBound
@@ -18,10 +19,13 @@ from cordwood.doctor.rules.shufflenetg3 import ShuffleNetG3
 from cordwood.doctor.rules.shufflenetg4 import ShuffleNetG4
 from cordwood.doctor.rules.transfer import Transfer
 from cordwood.doctor.rules.unusedparameters import UnusedParameters
+from cordwood.doctor.rules.wholebatches import WholeBatches
 from cordwood.doctor.rules.workers import Workers
 
 ALL_RULES: tuple[type[Rule], ...] = (
     DataStarved,
+    IteratorPerBatch,
+    WholeBatches,
     Workers,
     CacheablePreprocessing,
     NonContiguous,

@@ -63,6 +63,8 @@ class CacheablePreprocessing(Rule):
         seen = evidence.training_loader()
         if isinstance(getattr(seen.loader, "dataset", None), Store):
             return []  # packed already
+        if seen.begins_for_every_batch:
+            raise Abstain("a new iterator is begun for every batch: a trial shows nothing before that is mended")
         dataset = _checked(seen)
         evidence.need_seconds()
         numbers = _numbers(dataset)

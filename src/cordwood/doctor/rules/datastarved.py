@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import SequentialSampler, TensorDataset
 
 from cordwood.doctor.evidence import PHASES, Evidence, LoaderSeen, Steps
 from cordwood.doctor.fetches import Fetches
-from cordwood.doctor.findings import Detail, Finding, Place, Rule
+from cordwood.doctor.findings import STARVED, Detail, Finding, Place, Rule
+from cordwood.doctor.rules.iteratorperbatch import one_iterator, what_happens
+from cordwood.doctor.wholetrial import stacks_samples
 from cordwood.tensors.sizes import human
 
 _STARVED = 0.10  # of a step
@@ -22,6 +23,7 @@ _WORTH_MS = 2.0  # for a batch: less is what a DataLoader costs at any rate
 _BLOCKS = 8  # of steps, for the spread: steps next to each other are not independent
 _TURNS = 7
 _HEAVY = 0.25  # of loading: a line that takes less is not the one to look at
+_FAR_BEYOND = 1.5  # times what it takes to make a batch: then that is not what is waited for
 _SENT = 64 << 10  # bytes through a pipe: fewer are only the names of tensors in shared memory
 _FROM_DISK = 0.5  # of the bytes read: less than that came from the page cache
 
@@ -39,6 +41,7 @@ _CURES = {
     "collate": "# make this line faster: fill a batch with whole tensors, not element by element",
     "transfer": "# let workers return tensors, which go by shared memory: lists and arrays are copied through a pipe",
 }
+_IN_MEMORY = "# the samples are in memory already: the rule `whole-batches` tries to index them by whole batches"
 _SMALL = (
     "# batches are small: handing one over takes longer than making it. Take larger batches,\n"
     "# or none of the workers: DataLoader(..., num_workers=0)"
@@ -48,7 +51,7 @@ _SMALL = (
 class DataStarved(Rule):
     """Looks at the time inside next() of the training loader."""
 
-    id = "data-starved"
+    id = STARVED
     title = "training waits for data"
     measures = (
         "The share of a training step that is spent inside `next()` of the loader: 10% or more over at least 20 steps, "
@@ -64,6 +67,7 @@ class DataStarved(Rule):
     )
     cure = (
         "Other settings of the loader (see `workers`), preprocessing done once (see `cacheable-preprocessing`), "
+        "one iterator for many batches (see `iterator-per-batch`), whole batches at once (see `whole-batches`), "
         "a faster place for the files, or less work in the line that is named."
     )
 
@@ -79,22 +83,23 @@ class DataStarved(Rule):
             return []
         fetches = evidence.fetches
         stage = fetches.slowest_stage if fetches is not None else None
-        place = _heavy_line(fetches)
+        anew = _begins_anew(seen, fetches, steps.phase_ms("wait") / max(evidence.micro_batches, 1.0))
+        place = None if anew else _heavy_line(fetches)
         # Without a line of the user's to blame, a little waiting is what a DataLoader itself costs for small batches.
         mostly = steps.phase_share("wait") >= _MOST_OF_IT
-        blames = place is not None or stage in ("read", "decode") or fetches is None or mostly
+        blames = anew or place is not None or stage in ("read", "decode") or fetches is None or mostly
         worth = blames and steps.phase_ms("wait") / max(evidence.micro_batches, 1.0) >= _WORTH_MS
         return [
             Finding(
                 rule=self.id,
-                message=_message(evidence, steps, stage),
-                fix=_cure(seen, fetches, stage),
+                message=_message(evidence, steps, stage, what_happens(seen) if anew else ""),
+                fix=one_iterator(seen) if anew else _cure(seen, fetches, stage),
                 place=place or seen.place,
                 saves_ms=saves_ms if worth else None,
                 spread_ms=spread_ms if worth else None,
                 verified="measured",
                 level=None if worth else "info",
-                details=_details(fetches) if fetches is not None else (),
+                details=() if anew or fetches is None else _details(fetches),
             )
         ]
 
@@ -107,9 +112,19 @@ def _is_starved(steps: Steps) -> bool:
     return steps.phase_share("wait") >= _STARVED and float(np.median(shares)) >= _STARVED
 
 
-def _message(evidence: Evidence, steps: Steps, stage: str | None) -> str:
+def _begins_anew(seen: LoaderSeen, fetches: Fetches | None, waited_ms: float) -> bool:
+    """Whether it is not the making of a batch that takes the time, but a new iterator for each of them."""
+    if not seen.begins_for_every_batch:
+        return False
+    workers = getattr(seen.loader, "num_workers", 0)
+    return bool(workers) or (fetches is not None and waited_ms > _FAR_BEYOND * fetches.total_ms)
+
+
+def _message(evidence: Evidence, steps: Steps, stage: str | None, anew: str) -> str:
     share, fetches = steps.phase_share("wait"), evidence.fetches
     text = f"{share:.0%} of each step is waiting for data: {steps.phase_ms('wait'):.1f} of {steps.mean_ms:.1f} ms"
+    if anew:
+        return f"{text}; {anew}"
     if fetches is None:
         why = evidence.missing.get("fetches", "fetches of this loader cannot be watched")
         return f"{text}; what takes the time cannot be told: {why}"
@@ -117,21 +132,11 @@ def _message(evidence: Evidence, steps: Steps, stage: str | None) -> str:
 
 
 def _cure(seen: LoaderSeen, fetches: Fetches | None, stage: str | None) -> str:
-    if isinstance(getattr(seen.loader, "dataset", None), TensorDataset):
-        return _whole_batches(seen.loader)
+    if stacks_samples(seen.loader):
+        return _IN_MEMORY
     if fetches is not None and stage == "transfer" and (fetches.sent_bytes_per_batch or 0.0) < _SENT:
         return _SMALL
     return _CURES.get(stage or "", "# see what the loader does for a batch")
-
-
-def _whole_batches(loader: Any) -> str:
-    in_order = isinstance(getattr(loader, "sampler", None), SequentialSampler)
-    order = "arange" if in_order else "randperm"
-    return (
-        "# the data is in memory already: index whole batches, in place of stacking samples one by one\n"
-        f"for chosen in torch.{order}(len(dataset)).split({loader.batch_size}):\n"
-        "    batch = [tensor[chosen] for tensor in dataset.tensors]"
-    )
 
 
 def spread_of_waiting(steps: Steps) -> float:
