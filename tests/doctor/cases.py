@@ -146,6 +146,41 @@ PATIENTS = {
         ),
         Patient("short_epochs", (workers("num_workers=2)", "num_workers=2, persistent_workers=True)"),)),
         Patient(
+            "draw_anew",
+            (
+                Answer(
+                    "iterator-per-batch",
+                    ("next(iter(loader))",),
+                    (
+                        (
+                            "    for step in range(args.steps):\n        inputs, labels = next(iter(loader))\n",
+                            "    for step, (inputs, labels) in zip(range(args.steps), loader):\n",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
+            "rows_in_memory",
+            (
+                Answer(
+                    "whole-batches",
+                    ("loader = DataLoader(table",),
+                    (
+                        ("import DataLoader,", "import BatchSampler, DataLoader, RandomSampler,"),
+                        (
+                            "DataLoader(table, batch_size=500, shuffle=True, drop_last=True)",
+                            "DataLoader(\n"
+                            "        table,\n"
+                            "        sampler=BatchSampler(RandomSampler(table), batch_size=500, drop_last=True),\n"
+                            "        batch_size=None,\n"
+                            "    )",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Patient(
             "decode_and_resize",
             (
                 Answer(
