@@ -128,6 +128,16 @@ def test_every_cure_of_waiting_settles_what_is_promised(cure: str) -> None:
     assert starved.findings[0].saves_ms is None
 
 
+def test_the_same_cure_is_promised_once_however_little_it_saves() -> None:
+    class Iterators(Speaks):
+        id = "iterator-per-batch"
+        saves = 1.0
+
+    starved, iterators = judge(Evidence(), [Starved, Iterators])
+    assert starved.findings[0].saves_ms is None
+    assert iterators.findings[0].saves_ms == 1.0
+
+
 @pytest.mark.parametrize(("cure", "kept"), [(10.0, None), (9.9, 20.0), (None, 20.0)])
 def test_waiting_that_a_cure_saves_is_promised_once(cure: float | None, kept: float | None) -> None:
     class Cure(Workers):

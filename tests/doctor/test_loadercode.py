@@ -141,6 +141,8 @@ def test_whether_a_script_may_be_imported(tmp_path: Path, more: str, safe: bool)
         ("for i, (x, y) in enumerate(tqdm(self.loader)):  # here\n    pass", "self.loader"),
         ("for x in make():  # here\n    pass", None),
         ("x = [batch for batch in loader]  # here", "loader"),
+        ("x, y = next(iter(self.loader))  # here", "self.loader"),
+        ("x, y = next(iter(make()))  # here", None),
         ("pass  # here", None),
     ],
 )

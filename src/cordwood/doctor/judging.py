@@ -5,6 +5,7 @@
 A rule that breaks is told of and harms no other: what it would have said is missing, not "passed".
 """
 
+import math
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], object]
 Status = Literal["found", "passed", "abstained", "failed", "silenced"]
-_WHOLE, _WORKERS = "whole-batches", "workers"
+_ITERATORS, _WHOLE, _WORKERS = "iterator-per-batch", "whole-batches", "workers"
 _MOST_OF_IT = 0.5  # of the waiting: a cure that saves less leaves the rest to be told of
 
 
@@ -73,6 +74,8 @@ def _claimed_once(outcomes: list[Outcome]) -> list[Outcome]:
     are not worth it: whole batches leave them next to nothing to do."""
     cures = [outcome for outcome in outcomes if outcome.rule.id in CURES_OF_WAITING]
     cured = max((found.saves_ms or 0.0 for outcome in cures for found in outcome.findings), default=0.0)
+    if any(outcome.rule.id == _ITERATORS and outcome.findings for outcome in cures):
+        cured = math.inf  # the waiting is told with the very same cure, and that one is proven
     hopeless = len(cures) == len(CURES_OF_WAITING) and all(outcome.status == "passed" for outcome in cures)
     whole = max(
         (found.saves_ms or 0.0 for each in cures if each.rule.id == _WHOLE for found in each.findings), default=0.0

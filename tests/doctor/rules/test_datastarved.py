@@ -157,6 +157,16 @@ def test_without_workers_it_is_the_making_of_a_batch_unless_waiting_goes_far_bey
     assert "a new iterator is begun for every batch" in finding.message
 
 
+@pytest.mark.parametrize(("workers", "level"), [(0, "info"), (2, None)])
+def test_how_much_a_new_iterator_costs_without_workers_is_left_to_its_trial(workers: int, level: str | None) -> None:
+    evidence = drawing_anew(workers, wait=8.0)
+    quick = {"transform": 2.0, "collate": 0.2, "transfer": 0.0}
+    evidence.fetches = replace(FETCHES, get_ms=2.0, stage_ms=quick, lines=[])
+    (finding,) = DataStarved().judge(evidence)
+    assert "a new iterator is begun for every batch" in finding.message
+    assert finding.level == level
+
+
 def test_samples_in_memory_are_left_to_the_rule_that_tries_whole_batches() -> None:
     (finding,) = DataStarved().judge(drawing_anew(workers=0, batch_size=64))  # an epoch is one batch
     assert "`whole-batches`" in finding.fix

@@ -87,7 +87,13 @@ class DataStarved(Rule):
         place = None if anew else _heavy_line(fetches)
         # Without a line of the user's to blame, a little waiting is what a DataLoader itself costs for small batches.
         mostly = steps.phase_share("wait") >= _MOST_OF_IT
-        blames = anew or place is not None or stage in ("read", "decode") or fetches is None or mostly
+        blames = (
+            (anew and bool(getattr(seen.loader, "num_workers", 0)))
+            or place is not None
+            or stage in ("read", "decode")
+            or fetches is None
+            or mostly
+        )
         worth = blames and steps.phase_ms("wait") / max(evidence.micro_batches, 1.0) >= _WORTH_MS
         return [
             Finding(

@@ -107,7 +107,7 @@ def one_iterator(seen: LoaderSeen) -> str:
     """The lines to write instead."""
     name = iterated_name(seen.place) or "loader"
     lines = []
-    if getattr(seen.loader, "num_workers", 0) and not seen.loader.persistent_workers:
+    if getattr(seen.loader, "num_workers", 0) and not getattr(seen.loader, "persistent_workers", True):
         lines = [
             "# DataLoader(..., persistent_workers=True), so that later epochs start at once; that alone is no cure"
         ]
