@@ -41,6 +41,25 @@ def origin(folder: Path, source: str) -> tuple[str, bool] | None:
             "    def forward(self, x):\n        return x + self.e",
             ("self.register_buffer('e', t.T)", False),
         ),
+        # Parts that go by names of their own; several statements in a line; labels from an array beside it.
+        (
+            "X=torch.from_numpy(d.T)\nfor i in steps:\n    x=X[i:i+9]\n    o.zero_grad(); loss=f(m(x)); o.step()",
+            ("X=torch.from_numpy(d.T)", True),
+        ),
+        (
+            "X = torch.from_numpy(d.T)\nY = torch.from_numpy(labels)\nfor i in steps:\n"
+            "    x, y = X[i:i+9].to(device), Y[i:i+9]\n    loss = f(m(x), y)",
+            ("X = torch.from_numpy(d.T)", True),
+        ),
+        (
+            "d = d.T\nX = torch.from_numpy(d)\nY = torch.from_numpy(labels)\nloss = f(m(X), Y)",
+            ("X = torch.from_numpy(d)", True),
+        ),
+        # Given another value by a loop, a call or several at once; parts of what nobody knows.
+        ("x = t.T\nfor x in loader:\n    y = x + 1", None),
+        ("x = t.T\ndef f(x):\n    return x + 1", None),
+        ("x = t.T\nx, y = batch\nz = x + 1", None),
+        ("X = load()\nx = X[1:3]\nz = x + 1", None),
         # Two that it can be; none that turns anything; made contiguous since; another function's; a loop's head.
         ("a = t.T\nb = u.T\nc = a + b", None),
         ("a = t.exp()\nc = a + 1", None),

@@ -22,18 +22,23 @@ from cordwood.doctor.tape import Tape
 
 _SCREENING = 0.6  # seconds for a first look at a suspect
 _PROOF = (2.0, 6.0)  # seconds for the figure that is told; and for one more try where the machine is busy
-_NO_PICTURE = 3.0  # a replay that takes so many times what the step took is no picture of it
+_NO_PICTURE = 3.0  # a replay that takes so many times what the step took, or the other way round, is no picture of it
 _BUSY = 1.5  # operations that took so many times in the run what they take in the replay had to share the machine
+_OFTEN = 3.0  # spreads within which the truth is expected to lie
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A change that pays. The gain is that of a step of the run: what was replayed, times ``scale``."""
+    """A change that pays. The gain is that of a step of the run: what was replayed, times ``scale``.
+
+    ``slower`` is how many times as long the operations took in the run, where that is too much to be scaled.
+    """
 
     suspect: Suspect
     memory_format: torch.memory_format
     gain: Gain
     scale: float = 1.0
+    slower: float = 1.0
 
 
 class LayoutTrial:
@@ -54,17 +59,22 @@ class LayoutTrial:
     def scale(self, replayed_ms: float) -> float:
         """What a millisecond of a replay is in a step of the run, where the machine had more, or less, to do.
 
-        Abstains where the two have little in common.
+        Abstains where the replay takes far longer. Where it takes far less, nobody knows what else the machine did in
+        the run: a gain is then told as it was replayed, which is the least that it is.
         """
         if replayed_ms > _NO_PICTURE * self.compute_ms:
             raise Abstain(
                 f"replayed, the operations of the sampled step take {replayed_ms:.1f} ms; "
                 f"a typical step takes {self.compute_ms:.1f} ms, so the replay is no picture of it"
             )
-        if not replayed_ms:
+        if not replayed_ms or self.slower(replayed_ms) > _NO_PICTURE:
             return 1.0
-        in_the_run = min(self.compute_ms, self._tape.recorded_ms) / replayed_ms
-        return in_the_run if in_the_run > _BUSY else min(1.0, self.compute_ms / replayed_ms)
+        slower = self.slower(replayed_ms)
+        return slower if slower > _BUSY else min(1.0, self.compute_ms / replayed_ms)
+
+    def slower(self, replayed_ms: float) -> float:
+        """How many times what the replay takes the operations took in the run."""
+        return min(self.compute_ms, self._tape.recorded_ms) / replayed_ms if replayed_ms else 1.0
 
     def _worth(self, suspect: Suspect) -> float:
         """Milliseconds that a change must save to be told of.
@@ -125,7 +135,8 @@ class LayoutTrial:
             gain, scale = self._scaled(compare(program, mended, _PROOF[1]))
         if not gain.is_sure or gain.saves_ms < self._worth(proof.suspect):
             return None
-        return replace(proof, gain=gain, scale=scale)
+        slower = self.slower(gain.before_ms / scale + self._saved_ms)
+        return replace(proof, gain=gain, scale=scale, slower=slower if slower > _NO_PICTURE else 1.0)
 
     def _is_promising(self, suspect: Suspect, gain: Gain) -> bool:
         return gain.saves_ms > gain.spread_ms and gain.saves_ms >= self._worth(suspect)
@@ -135,6 +146,8 @@ class LayoutTrial:
         factor = self.scale(gain.before_ms + self._saved_ms)
         values = (gain.saves_ms, gain.spread_ms, gain.before_ms, gain.after_ms)
         saves, spread, before, after = (each * factor for each in values)
+        # Scaled up, it is more than was seen: what was seen stays within what is told.
+        spread = max(spread, (factor - 1) * gain.saves_ms / _OFTEN)
         return Gain(saves, spread, before, after, gain.pairs), factor
 
 

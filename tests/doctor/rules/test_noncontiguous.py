@@ -180,7 +180,25 @@ def test_a_replay_faster_than_a_busy_run_is_scaled_up(monkeypatch: pytest.Monkey
     evidence = evidence_of(tape, forward=150.0)
     for op in tape.ops:
         op.nanoseconds = 200_000_000 // len(tape.ops)
-    assert NonContiguous().judge(evidence)[0].saves_ms == pytest.approx(20.0 * 150 / 60)
+    finding = NonContiguous().judge(evidence)[0]
+    assert finding.saves_ms is not None
+    assert finding.spread_ms is not None
+    assert finding.saves_ms == pytest.approx(20.0 * 150 / 60)
+    # What was replayed is within three spreads of what is told.
+    assert 3 * finding.spread_ms == pytest.approx(finding.saves_ms - 20.0)
+    assert finding.details[-1].rows[-1] == ("replayed, the same operations took less: all figures are times 2.50",)
+
+
+def test_a_run_far_slower_than_the_replay_promises_no_more_than_was_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains(monkeypatch, lambda program: 20.0 if program.changes else 0.0)
+    tape = record(step)
+    evidence = evidence_of(tape, forward=348.0)
+    for op in tape.ops:
+        op.nanoseconds = 400_000_000 // len(tape.ops)
+    finding = NonContiguous().judge(evidence)[0]
+    assert (finding.saves_ms, finding.spread_ms) == (20.0, 0.5)
+    told = "the operations took 5.8 times as long in the run"
+    assert finding.details[-1].rows == ((f"{told}: the figures are those of the replay, the least that it saves",),)
 
 
 def test_a_replay_that_is_a_small_part_of_the_step_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +227,11 @@ def test_a_tensor_older_than_the_step_is_mended_once(monkeypatch: pytest.MonkeyP
     (finding,) = NonContiguous().judge(evidence_of(record(lambda: (batch + older).exp())))
     assert "that was made before the step" in finding.message
     assert "the copy made once" in finding.message
-    assert finding.fix == "tensor = tensor.contiguous()  # once, before the loop"
+    assert finding.fix.splitlines() == [
+        "tensor = tensor.contiguous()  # once, before the loop",
+        "# or, if it comes from a NumPy array:",
+        "array = np.ascontiguousarray(array)  # before torch.from_numpy(array)",
+    ]
     assert finding.place is not None
     assert "(batch + older).exp()" in finding.place.source
 

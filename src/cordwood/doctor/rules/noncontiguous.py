@@ -149,8 +149,12 @@ def _fix(proof: Proof, tape: Tape) -> str:
         where = "once, before the loop" if suspect.once else "where it is made, before it is used"
         mended = f"tensor = tensor{cure}  # {where}"
     fix = [mended]
-    if suspect.numpy and proof.memory_format is torch.contiguous_format:
-        fix.append("# or in NumPy, best where the array itself is made, so that it is done once:")
+    unseen = suspect.once and suspect.made_at is None  # nobody knows whether it was an array
+    if (suspect.numpy or unseen) and proof.memory_format is torch.contiguous_format:
+        if unseen:
+            fix.append("# or, if it comes from a NumPy array:")
+        else:
+            fix.append("# or in NumPy, best where the array itself is made, so that it is done once:")
         array = mended_array_line(suspect.made_at)
         fix.append(array or "array = np.ascontiguousarray(array)  # before torch.from_numpy(array)")
         slower = None if suspect.once else _slower_in_numpy(suspect, tape)
@@ -187,7 +191,10 @@ def _tensors(suspect: Suspect) -> Detail:
 def _picture(proof: Proof, compute_ms: float) -> tuple[Detail, ...]:
     """How the replay and the step of the run are to each other, where they are not nearly the same."""
     rows = []
-    if proof.gain.before_ms < compute_ms / 2:
+    if proof.slower != 1.0:
+        least = f"the operations took {proof.slower:.1f} times as long in the run"
+        rows.append((f"{least}: the figures are those of the replay, the least that it saves",))
+    elif proof.gain.before_ms < compute_ms / 2:
         told = f"{proof.gain.before_ms:.1f} ms of {compute_ms:.1f} ms"
         rows.append((f"operations are {told} of a step; the rest is Python, or waiting for the device",))
     if proof.scale != 1.0:
