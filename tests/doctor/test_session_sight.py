@@ -124,7 +124,7 @@ def test_validation_on_tensors_is_told_apart(session: Session) -> None:
         model(x)
         model(x)
     steps = seen_steps(session)
-    assert steps.count == 47
+    assert steps.count == 48
     (seen,) = session.evidence.validation
     assert (seen.batches, seen.with_gradients, seen.in_train_mode) == (6, 6, 0)
 

@@ -120,6 +120,39 @@ def test_two_optimizers_on_one_batch_are_one_step(run: Run) -> None:
     assert run.ended == [0, 1, 2, 3, 4]
 
 
+def test_the_last_step_counts_though_nobody_sees_its_end(run: Run) -> None:
+    train, optimizer = loader(), object()
+    for _ in range(5):
+        run.step(train, optimizer)
+    run.batch(train)
+    run.forward()  # something is raised here: no step
+    steps = run.tracker.finish()
+    assert steps is not None
+    assert (steps.count, len(steps.times), run.tracker.batches) == (5, 2, 5)
+    run.backward()
+    run.update(optimizer)  # something is raised behind it: a step
+    for _ in range(2):  # however often one asks
+        steps = run.tracker.finish()
+        assert steps is not None
+        assert (steps.count, len(steps.times), run.tracker.batches) == (6, 2, 6)
+
+
+def test_no_step_is_counted_behind_the_last_one_that_was_asked_for(run: Run) -> None:
+    def ended(number: int) -> bool:
+        if number == 2:
+            run.clock.thread = None  # as detaching does
+        return False
+
+    run.tracker.ended = ended
+    for _ in range(4):
+        run.forward()
+        run.backward()
+        run.update("optimizer")
+    steps = run.tracker.finish()
+    assert steps is not None
+    assert steps.count == 3
+
+
 def test_without_a_loader_optimizers_tell_the_steps(run: Run) -> None:
     one, other = object(), object()
     for _ in range(8):
@@ -129,7 +162,8 @@ def test_without_a_loader_optimizers_tell_the_steps(run: Run) -> None:
             run.update(optimizer)
     steps = run.tracker.finish()
     assert steps is not None
-    assert steps.count == 7  # the last one is not over
+    assert steps.count == 8
+    assert steps.left_out == {"warm-up": 3, "end not seen": 1}
     assert steps.times.tolist() == [[0, 0, 4, 8, 16, 0]] * 4
 
 
@@ -352,7 +386,7 @@ def test_a_long_run_keeps_few_rows_evenly(run: Run, monkeypatch: pytest.MonkeyPa
         run.step(train, optimizer)
     steps = run.tracker.finish()
     assert steps is not None
-    assert steps.count == 999
+    assert steps.count == 1000
     assert 16 <= len(steps.times) < 64
     gaps = set(steps.numbers[1:] - steps.numbers[:-1])
     assert len(gaps) == 1

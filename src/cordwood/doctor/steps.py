@@ -26,6 +26,7 @@ _SETTLED = 8  # steps, before any is taken to be like those before it
 _MOSTLY = 2  # times as many
 _STEPS_ON_ONE_BATCH = 64  # more of them: somebody trains on one batch, so optimizers tell the steps
 _QUIET, _FIRST, _DISTURBED, _WARMING, _LATE = range(5)
+_NO_END = "end not seen"
 _WHY = {
     _FIRST: "with the first batch of an epoch",
     _DISTURBED: "watched closely",
@@ -197,7 +198,8 @@ class StepTracker:
             self._late, self._exhausted = True, False
         elif key in self._optimizers and (not self._batches or self._updates > _STEPS_ON_ONE_BATCH):
             self._end_step()
-        self._optimizers.add(key)
+        if self._clock.thread is not None:  # else the end of that step was the end of watching
+            self._optimizers.add(key)
 
     def disturb(self) -> bool:
         """Something of the doctor's slows the step at hand: it does not count. Whether it had counted until now."""
@@ -210,6 +212,7 @@ class StepTracker:
     def finish(self) -> Steps | None:
         """The steps that nothing disturbed; None if no step was seen at all."""
         self._rhythm.leave()
+        open_at_end = self._count_last()
         if not self.count:
             return None
         self._resolve()
@@ -221,13 +224,23 @@ class StepTracker:
         if first.sum() > _MOSTLY * max(quiet.sum(), 1):  # epochs of a batch or two: first batches are the usual ones
             quiet = quiet | first
             kinds = np.where(first, _QUIET, kinds)
+        left_out = {why: int((kinds == kind).sum()) for kind, why in _WHY.items() if (kinds == kind).any()}
         return Steps(
             times=rows[quiet].copy(),
             count=self.count,
             first_waits=np.array([ns for seen, ns in self._first_waits if seen is None or seen.training]) / 1e6,
             numbers=numbers[quiet].copy(),
-            left_out={why: int((kinds == kind).sum()) for kind, why in _WHY.items() if (kinds == kind).any()},
+            left_out=left_out | ({_NO_END: 1} if open_at_end else {}),
         )
+
+    def _count_last(self) -> bool:
+        """Whether an optimizer has stepped since the last border: that was a step, though nobody saw where it ends."""
+        is_step = bool(self._optimizers) and bool(self._batches or self._late or not self.batches)
+        if is_step:
+            self.count += 1
+            self.batches += self._batches
+            self._forget()
+        return is_step
 
     def watched_closely(self) -> tuple[int, float]:
         """How many steps the doctor slowed by looking closely, and all milliseconds of them."""
