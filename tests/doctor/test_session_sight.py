@@ -143,6 +143,21 @@ def test_skipped_steps_of_a_gradient_scaler_are_steps(session: Session) -> None:
     assert "the gradient scaler skipped 4 optimizer steps" in session.evidence.notes
 
 
+def test_parameters_are_looked_at_while_a_gradient_scaler_skips_every_step(session: Session) -> None:
+    model = Net()
+    model.spare = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    for x, y in DataLoader(data(), batch_size=6):
+        optimizer.zero_grad()
+        scaler.scale(nn.functional.cross_entropy(model(x), y) * float("inf")).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert seen_steps(session).count == 16
+    assert session.evidence.parameters is not None
+    assert session.evidence.parameters.never_called == ["spare.weight", "spare.bias"]
+
+
 def test_a_closure_is_forward_and_backward(session: Session) -> None:
     model = Net()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)

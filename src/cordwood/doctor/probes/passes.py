@@ -171,6 +171,8 @@ class PassProbe:
             if clock.is_training_thread():
                 with recorder.guarded("steps"):
                     recorder.rhythm.interrupt()
+                    if id(optimizer) not in self._optimizers:
+                        self._first_seen(optimizer)  # its own step may not come for long
                     recorder.tracker.updates(id(optimizer))
                 self._scaling = True
             try:
