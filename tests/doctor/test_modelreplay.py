@@ -63,6 +63,19 @@ def one_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cordwood.doctor.pairs._FEWEST", 3)
 
 
+def test_a_call_inside_a_transform_of_torch_func_is_not_replayed() -> None:
+    kept: list[torch.Tensor] = []
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x.detach())
+        return x.sum()
+
+    torch.func.vmap(torch.func.grad(loss))(torch.ones(4, 6))
+    seen = ModuleSeen(Net(), None, training_calls=10, arguments=((kept[0],), {}))
+    with pytest.raises(Abstain, match=r"inside `torch\.func`"):
+        ModelReplay(seen)
+
+
 def test_nothing_of_the_model_changes() -> None:
     torch.manual_seed(0)
     model = Net()

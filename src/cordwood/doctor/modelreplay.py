@@ -61,6 +61,7 @@ class ModelReplay:
             raise Abstain("no call of the model was small enough to be kept for a replay")
         module: nn.Module = seen.module
         self.device = next(module.parameters()).device
+        _check_arguments(seen.arguments)
         _check_hooks(module)
         _check_memory(module, self.device)
         try:
@@ -140,6 +141,20 @@ def _is_finite(value: float) -> bool:
 
 
 # ---- what must stay as it is -----------------------------------------------------------------------------------------
+
+
+def are_of_a_transform(arguments: Any) -> bool:
+    """What `torch.func` hands to a model stands for a whole batch while a transform runs, and for nothing behind it."""
+    functorch = getattr(torch._C, "_functorch", None)
+    is_wrapped = getattr(functorch, "is_functorch_wrapped_tensor", lambda leaf: False)
+    return any(is_wrapped(leaf) for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
+
+
+def _check_arguments(arguments: Any) -> None:
+    if are_of_a_transform(arguments):
+        raise Abstain(
+            "the model is called inside `torch.func` (vmap, grad), and outside of it cannot be called so again"
+        )
 
 
 def _check_hooks(module: nn.Module) -> None:

@@ -172,8 +172,22 @@ def test_many_calls_are_information(script: dict[str, Any], monkeypatch: pytest.
     assert (finding.level, finding.saves_ms, finding.place) == ("info", None, None)
     assert finding.message.startswith("calling 100 operations takes 40.0 ms of a step (40%)")
     evidence.tape.op_ms = [5.0] * 100
-    [finding] = judged(evidence)
-    assert finding.message.startswith("calling 100 operations takes 100 ms of a step (100%)")
+    assert judged(evidence) == []  # longer than the step itself
+
+
+def test_calls_take_no_more_than_what_is_not_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(4)
+
+    def step() -> None:
+        for _ in range(100):
+            x.exp()
+
+    monkeypatch.setattr("cordwood.doctor.rules.pythonbound.work_times", lambda tape: [0.1] * 100)
+    for waited, told in ((50.0, True), (65.0, False)):
+        evidence = evidence_of(step, list(samples(100.0, main_line())), wait=waited, forward=100.0 - waited)
+        assert evidence.tape is not None
+        evidence.tape.op_ms = [0.5] * 100
+        assert bool(judged(evidence)) == told
 
 
 def test_without_a_tape_it_abstains() -> None:

@@ -8,6 +8,7 @@ import torch
 
 from cordwood.doctor.evidence import Evidence, ValidationSeen
 from cordwood.doctor.findings import Abstain, Finding, Rule
+from cordwood.doctor.modelreplay import are_of_a_transform
 from cordwood.doctor.pairs import Gain, measure_pair
 from cordwood.doctor.wording import milliseconds
 
@@ -72,7 +73,7 @@ def _finding(rule: str, seen: ValidationSeen, evidence: Evidence) -> Finding:
 
 def _replayed(seen: ValidationSeen, seconds: float) -> Gain | None:
     """One batch with and without gradients; None if it cannot be run again."""
-    if seen.arguments is None or seconds <= 0:
+    if seen.arguments is None or are_of_a_transform(seen.arguments) or seconds <= 0:
         return None
     try:
         module = copy.deepcopy(seen.module).eval()
