@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cordwood.doctor.findings import Finding, Place
-from cordwood.doctor.ignores import Ignores, ignored_on_the_line
+from cordwood.doctor.ignores import Ignores, ignored_on_the_line, mistakes_in
 
 
 def place_in(folder: Path, source: str, marker: str) -> Place:
@@ -99,7 +99,11 @@ def test_without_a_script_the_current_folder_is_where_to_look(tmp_path: Path, mo
         ("[tool]\ncordwood = [1]\n", "no table"),
         ("[tool.cordwood.doctor]\nignore = 'workers'\n", "a list is expected"),
         ("[tool.cordwood.doctor]\nignore = [3]\n", "names no rule"),
-        ("[tool.cordwood.doctor]\nignore = ['worker']\n", "'worker' in `ignore` names no rule"),
+        (
+            "[tool.cordwood.doctor]\nignore = ['worker']\n",
+            "'worker' in `ignore` names no rule; did you mean 'workers'?",
+        ),
+        ("[tool.cordwood.doctor]\nignored = ['workers']\n", "there is no key 'ignored'; did you mean 'ignore'?"),
     ],
 )
 def test_a_wrong_configuration_is_told_of_and_breaks_nothing(table: str, told: str, tmp_path: Path) -> None:
@@ -107,3 +111,25 @@ def test_a_wrong_configuration_is_told_of_and_breaks_nothing(table: str, told: s
     assert ignores.entries == ()
     (note,) = ignores.notes
     assert told in note
+
+
+def test_comments_that_silence_nothing_are_told_of(tmp_path: Path) -> None:
+    source = (
+        "total += loss  # cordwood: ignore[grph-leak, workers]\n"
+        "print(loss)  # cordwood: ignore\n"
+        "print(loss)  # cordwood: ignore [workers]\n"
+        "print('# cordwood: ignore')  # cordwood: ignore[graph-leak] and not to ignore\n"
+    )
+    file = place_in(tmp_path, source, "total").file
+    known = {"graph-leak", "workers"}
+    typo, *bare = mistakes_in([file, file, str(tmp_path / "gone.py"), "\0"], known)
+    assert typo == f"{file}:1: 'grph-leak' in `# cordwood: ignore[...]` names no rule; did you mean 'graph-leak'?"
+    assert bare == [
+        f"{file}:{n}: `# cordwood: ignore` silences nothing without a rule: ignore[rule-id]" for n in (2, 3)
+    ]
+
+
+def test_many_such_comments_are_counted(tmp_path: Path) -> None:
+    file = place_in(tmp_path, "work()  # cordwood: ignore\n" * 9, "work").file
+    *_, last = notes = mistakes_in([file], {"workers"})
+    assert (len(notes), last) == (6, "4 more comments silence nothing")

@@ -180,6 +180,15 @@ def test_what_is_silenced_is_not_told_but_counted(tmp_path: Path) -> None:
     assert len(report.document["rules"]["silenced"]) == 2
 
 
+def test_a_comment_that_names_no_rule_is_a_note(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("x.item()  # cordwood: ignore[hiden-sync]\n", encoding="utf-8")
+    report = make_report([finding(place=Place(str(script), 1))], path=script)
+    assert len(report.findings) == 1
+    (note,) = report.document["notes"]
+    assert note.endswith("names no rule; did you mean 'hidden-sync'?")
+
+
 def test_what_is_wrong_with_the_configuration_is_a_note(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.cordwood.doctor]\nignore = ['no-such-rule']\n", encoding="utf-8")
     (note,) = make_report(path=tmp_path / "train.py").document["notes"]

@@ -17,13 +17,17 @@ import os
 import re
 import tokenize
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cordwood.doctor.findings import Finding, Place
+from cordwood.spelling import did_you_mean
 
 _COMMENT = re.compile(r"#\s*cordwood:\s*ignore\[([^\]]*)\]")
+_BARE = re.compile(r"#\s*cordwood:\s*ignore\b(?!\[[^\]]*\])")
+_KEYS = ("ignore",)  # of the table
+_MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,16 @@ class Ignores:
         where = f"[tool.cordwood.doctor] of {folder / 'pyproject.toml'}"
         if not isinstance(table, dict):
             return cls(folder=folder, notes=(f"{where} is no table, so it silences nothing",))
+        notes = [f"{where}: there is no key {key!r}{did_you_mean(key, _KEYS)}" for key in table if key not in _KEYS]
         listed = table.get("ignore", [])
         if not isinstance(listed, list):
             wanted = 'ignore = ["rule-id", "rule-id:path/*.py"]'
-            return cls(folder=folder, notes=(f"{where}: a list is expected: {wanted}",))
-        entries, notes = [], []
+            return cls(folder=folder, notes=(*notes, f"{where}: a list is expected: {wanted}"))
+        entries = []
         for entry in listed:
             rule, colon, pattern = entry.partition(":") if isinstance(entry, str) else ("", "", "")
             if not rule or (known and rule not in known):
-                notes.append(f"{where}: {entry!r} in `ignore` names no rule")
+                notes.append(f"{where}: {entry!r} in `ignore` names no rule{did_you_mean(rule, sorted(known))}")
             else:
                 entries.append((rule, pattern if colon else None))
         return cls(tuple(entries), folder, tuple(notes))
@@ -98,13 +103,36 @@ class Ignores:
         return fnmatch.fnmatchcase(inside.as_posix(), pattern.removeprefix("./"))
 
 
+def mistakes_in(files: Iterable[str], known: Collection[str]) -> list[str]:
+    """Comments that silence nothing, though somebody meant them to: a name that no rule has, or none at all."""
+    notes = []
+    for file in dict.fromkeys(files):
+        for line, comment in _comments(_lines(file)):
+            where = f"{file}:{line}"
+            for match in _COMMENT.finditer(comment):
+                for rule in (each.strip() for each in match[1].split(",")):
+                    if rule not in known:
+                        meant = did_you_mean(rule, sorted(known))
+                        notes.append(f"{where}: {rule!r} in `# cordwood: ignore[...]` names no rule{meant}")
+            if _BARE.search(comment):
+                notes.append(f"{where}: `# cordwood: ignore` silences nothing without a rule: ignore[rule-id]")
+    more = len(notes) - _MOST_NOTES
+    return notes if more <= 0 else [*notes[:_MOST_NOTES], f"{more} more comments silence nothing"]
+
+
+def _lines(file: str) -> list[str]:
+    """Of a file with comments for the doctor; none of any other."""
+    try:
+        lines = linecache.getlines(file)
+    except ValueError:  # no file can have such a name
+        return []
+    return lines if any("cordwood" in line for line in lines) else []
+
+
 def ignored_on_the_line(place: Place) -> set[str]:
     """The ids of rules in comments of the statement that a place lies in."""
-    try:
-        lines = linecache.getlines(place.file)
-    except ValueError:  # no file can have such a name
-        return set()
-    if not any("cordwood" in line for line in lines):
+    lines = _lines(place.file)
+    if not lines:
         return set()
     first, last = _statement(lines, place.line)
     return {

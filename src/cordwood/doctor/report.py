@@ -20,7 +20,7 @@ from cordwood import __version__
 from cordwood.doctor.anatomy import anatomy, number
 from cordwood.doctor.evidence import FAILED, LEAST_WAITING, NO_TIME
 from cordwood.doctor.findings import CURES_OF_WAITING, LEVELS, MEDIUM_SHARE, STARVED, Finding, level_of_share
-from cordwood.doctor.ignores import Ignores
+from cordwood.doctor.ignores import Ignores, mistakes_in
 from cordwood.doctor.layers import functions_of, layers_of
 from cordwood.doctor.reportfile import SCHEMA_VERSION, STATUSES, read
 from cordwood.doctor.wording import NOTHING, milliseconds
@@ -155,6 +155,8 @@ def build_report(
         if not outcome.findings and not told and outcome.status in rules:
             rules[outcome.status].append(_rule(outcome, outcome.why))
     findings.sort(key=_order)
+    places = [finding.place for outcome in outcomes for finding in outcome.findings if finding.place is not None]
+    mistakes = mistakes_in([place.file for place in places], known)
     document = {
         "schema_version": SCHEMA_VERSION,
         "cordwood": __version__,
@@ -170,7 +172,7 @@ def build_report(
         "functions": functions_of(evidence),
         "validation": _validation(evidence),
         "missing": {str(signal): str(why) for signal, why in evidence.missing.items()},
-        "notes": [str(note) for note in (*evidence.notes, *ignores.notes)],
+        "notes": [str(note) for note in (*evidence.notes, *ignores.notes, *mistakes)],
     }
     return Report(document)
 
