@@ -89,10 +89,20 @@ def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> N
     assert "--html stands behind train.py" in (err := capsys.readouterr().err)
     assert "cordwood doctor --html FILE train.py" in err
     assert "--json stands" not in err
-    cli.main(["doctor", "-m", "pkg.train", "--json", "z"])
+    cli.main(["doctor", "-m", "pkg.train", "--json", "z.json"])
     assert "cordwood doctor --json FILE -m pkg.train\n" in capsys.readouterr().err
-    cli.main(["doctor", "--quiet", "-m", "pkg.train", "--json", "z"])
+    cli.main(["doctor", "--quiet", "-m", "pkg.train", "--json", "z.json"])
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", [["--json", "z"], ["--json"], ["--json=made.json"], ["--json", "made.json"]])
+def test_an_option_of_the_scripts_own_is_not(runs: Runs, words: list[str], capsys: Output) -> None:
+    Path("made.json").touch()  # by the script
+    cli.main(["doctor", "train.py", *words])
+    assert "stands behind" not in capsys.readouterr().err
+    runs.code = 2  # the script does not know the option
+    cli.main(["doctor", "train.py", *words])
+    assert "--json stands behind train.py" in capsys.readouterr().err
 
 
 def test_a_script_that_fails_is_not_called_healthy(runs: Runs, capsys: Output) -> None:
@@ -193,6 +203,11 @@ def test_what_the_script_does_to_stderr_is_its_own_affair(
         (["--seconds", "-1", "train.py"], "--seconds -1.0"),
         (["--seconds", "nan", "train.py"], "--seconds nan"),
         (["compare", "a.json"], "compare takes two reports"),
+        (["compare", "--json", "a.json", "b.json"], "compare has no option --json"),
+        (["--json", "q.json", "compare", "a.json", "b.json"], "--json is for examining a script"),
+        (["--steps", "5", "compare", "a.json", "b.json"], "--steps is for examining a script"),
+        (["--seconds", "5", "compare", "a.json", "b.json"], "--seconds is for examining a script"),
+        (["--quiet", "compare", "a.json", "b.json"], "--quiet is for examining a script"),
         (["compare", "a.json", "b.json", "c.json"], "compare takes two reports"),
     ],
 )
@@ -289,7 +304,11 @@ def test_compare_says_whether_it_got_better(tmp_path: Path, capsys: Output) -> N
 
 def test_compare_tells_its_use(capsys: Output) -> None:
     assert cli.main(["doctor", "compare", "--help"]) == 0
-    assert "compare before.json after.json" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert told.startswith("usage: cordwood doctor compare [-h] before.json after.json\n")
+    assert "the report of the earlier run" in told
+    assert "1 if training got slower" in told
+    assert "--steps" not in told
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"schema_version": 99}', b"\xff"])

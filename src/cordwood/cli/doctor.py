@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -34,8 +35,22 @@ The report goes to stderr: stdout is the script's. Exit code: the script's own i
 is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2: wrong use; 3: a bad report.
 """
 _COMPARE = "compare"
+_COMPARES = """\
+Puts two reports side by side, the earlier one first: steps and phases, findings that are gone, not judged again and
+new, and what was predicted beside what was got."""
+_COMPARE_EXAMPLES = """\
+examples:
+  cordwood doctor --json before.json train.py
+  cordwood doctor --json after.json train.py          after the change
+  cordwood doctor compare before.json after.json      did it get better?
+
+The comparison goes to stdout. Exit code: 1 if training got slower beyond the noise, else 0; 2: wrong use; 3: a file
+that is no report, or one without a step that was measured. A script with that name is run as ./compare.
+"""
 _CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 _BAD_DATA = 3
+_WRONG_USE = 2  # also argparse's code in most scripts, for an option that they do not know
+_SECONDS = 20.0
 _INTERRUPTED = 130  # by Ctrl-C, as shells have it
 
 
@@ -52,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=float,
-        default=20.0,
+        default=_SECONDS,
         metavar="S",
         help="that a rule may spend on replays and trials after the run (default: 20; 0: none are done)",
     )
@@ -72,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"no {what} to run is given: cordwood doctor {'-m pkg.train' if arguments.module else 'train.py'}"
         )
     if words[0] == _COMPARE and not arguments.module:
+        _refuse_options(arguments)
         return _compare(words[1:])
     return _examine(words, arguments)
 
@@ -99,14 +115,15 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
         pstats=None if profile is None else str(profile),
         progress=judging,
     )
-    was_there = _changed_at(profile)
+    was_there, folder = _changed_at(profile), Path.cwd()
     with plain_output():
         code, report = run_script(words[0], words[1:], options, module=arguments.module)
     if judging is not None:
         judging.clear()
     stderr = _open_again(stderr, spare)
     if not arguments.quiet and not rank:
-        _tell_of_misplaced(words, [name for name, file in files.items() if file is None], arguments.module, stderr)
+        names = [name for name, file in files.items() if file is None and _is_misplaced(name, words, code, folder)]
+        _tell_of_misplaced(words[0], names, arguments.module, stderr)
     if report is None:
         return code
     if code:
@@ -167,15 +184,29 @@ def _check_script(script: str, module: bool) -> None:
     raise UsageError(f"{script} is no file: a Python script is expected, or -m and the name of a module{meant}")
 
 
-def _tell_of_misplaced(words: list[str], names: list[str], module: bool, stderr: TextIO) -> None:
-    """Files that were asked for behind the script's name: the script got these words, and most scripts ignore them."""
+def _is_misplaced(name: str, words: list[str], code: int, folder: Path) -> bool:
+    """Whether a file seems to be asked of us behind the script's name. Many scripts have a --json of their own.
+
+    It seems so if the script refused its words, or made no file of the name that they give.
+    """
+    option = f"--{name}"
+    for word, following in pairwise([*words[1:], ""]):
+        before, equals, value = word.partition("=")
+        if before == option:
+            file = value if equals else following
+            if code == _WRONG_USE or (file.lower().endswith(f".{name}") and not (folder / file).exists()):
+                return True
+    return False
+
+
+def _tell_of_misplaced(script: str, names: list[str], module: bool, stderr: TextIO) -> None:
+    """The script got these words, and most scripts ignore what they do not know."""
     for name in names:
-        if any(word == f"--{name}" or word.startswith(f"--{name}=") for word in words[1:]):
-            print(
-                f"cordwood: --{name} stands behind {words[0]}, so it went to the script; the doctor's own options come "
-                f"before: cordwood doctor --{name} FILE {'-m ' if module else ''}{words[0]}",
-                file=stderr,
-            )
+        print(
+            f"cordwood: --{name} stands behind {script}, so it went to the script; the doctor's own options come "
+            f"before: cordwood doctor --{name} FILE {'-m ' if module else ''}{script}",
+            file=stderr,
+        )
 
 
 def _save(report: "Report", files: dict[str, Path | None], stderr: TextIO) -> int:
@@ -246,10 +277,24 @@ def _check_outputs(files: dict[str, Path | None]) -> None:
             raise UsageError(f"{where} is the same file as that of {other}")
 
 
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    """Options of an examination say nothing about a comparison: better refused than ignored."""
+    given = [f"--{name}" for name in ("steps", *_CONTENTS) if getattr(arguments, name) is not None]
+    given += ["--seconds"] * (arguments.seconds != _SECONDS) + ["--quiet"] * arguments.quiet
+    if given:
+        raise UsageError(
+            f"{given[0]} is for examining a script: compare takes two reports and no options, and prints to stdout: "
+            "cordwood doctor compare before.json after.json"
+        )
+
+
 def _compare(words: list[str]) -> int:
     if any(word in ("-h", "--help") for word in words):
-        print(f"usage: {_USAGE}\n\n{_EXAMPLES}")
+        _compare_parser().print_help()
         return 0
+    options = [word for word in words if word.startswith("-")]
+    if options:
+        raise UsageError(f"compare has no option {options[0]}: cordwood doctor compare before.json after.json")
     if len(words) != 2:
         raise UsageError(
             "compare takes two reports, before and after: cordwood doctor compare before.json after.json "
@@ -261,3 +306,15 @@ def _compare(words: list[str]) -> int:
     comparison = compare(Report.load(words[0]), Report.load(words[1]))
     _print(str(comparison), sys.stdout)
     return comparison.exit_code
+
+
+def _compare_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cordwood doctor compare",
+        description=_COMPARES,
+        epilog=_COMPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("before", metavar="before.json", help="the report of the earlier run, from --json")
+    parser.add_argument("after", metavar="after.json", help="the report of the later run")
+    return parser

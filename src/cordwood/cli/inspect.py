@@ -151,4 +151,8 @@ def _print(
 
 def _width() -> int:
     """Tables shorten names for a narrow terminal; a file or another program gets them as they are."""
-    return min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns) if sys.stdout.isatty() else _WIDTH
+    return (
+        min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
+        if sys.stdout is not None and sys.stdout.isatty()
+        else _WIDTH
+    )
