@@ -2,9 +2,11 @@
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
+from cordwood.doctor.charts import class_behind, waterfall
 from cordwood.doctor.evidence import PHASES, Evidence
 from cordwood.doctor.findings import Detail, Finding, Place
 from cordwood.doctor.html import format_html
@@ -61,7 +63,7 @@ def full_report() -> Report:
         failed={"precision": "ZeroDivisionError"},
     )
     report.document["layers"] = [
-        {"module": name, "ops": 12, "ms": 20.0, "share": 0.4, "optimizer_ms": 0.0, "other_ms": 0.0}
+        {"module": name, "class": "Mish", "ops": 12, "ms": 20.0, "share": 0.4, "optimizer_ms": 0.0, "other_ms": 0.0}
         | {"forward_ms": 8.0, "backward_ms": 12.0}
         for name in ("encoder.0", "encoder.1")
     ]
@@ -121,7 +123,7 @@ def test_what_comes_from_outside_is_text() -> None:
     )
     document = report.document | dict.fromkeys(("script", "folder", "verdict", "cordwood"), EVIL)
     document["notes"], document["missing"], document["environment"] = [EVIL], {EVIL: EVIL}, {EVIL: [EVIL]}
-    document["layers"] = [{**layer, "module": EVIL} for layer in full_report().document["layers"]]
+    document["layers"] = [{**layer, "module": EVIL, "class": EVIL} for layer in full_report().document["layers"]]
     document["functions"]["training"] = [{"name": EVIL, "file": EVIL, "line": 3, "own_ms": 2.0}]
     page = format_html(document)
     checked = Checked(page)
@@ -129,6 +131,29 @@ def test_what_comes_from_outside_is_text() -> None:
     assert not [name for name, _ in checked.attributes if name.startswith("on")]
     assert "\x1b" not in page
     assert "alert(1)" in " ".join(checked.text)
+
+
+def layer(name: str, kind: str, **phases: float) -> dict[str, Any]:
+    return {"module": name, "class": kind, **phases}
+
+
+def test_layers_are_no_longer_than_their_phase() -> None:
+    typical = dict.fromkeys(("wait", "transfer", "forward", "backward", "other"), 0.0) | {"optimizer": 17.2}
+    layers = [layer("(optimizer)", "", optimizer_ms=20.9), layer("0.4", "Linear", optimizer_ms=20.9)]
+    text = " ".join(Checked(waterfall(typical, layers)).text)
+    assert "20.9" not in text
+    assert text.count("8.60 ms") == 4  # in the picture and beside it
+    shorter = " ".join(Checked(waterfall(typical, [layer("0", "Linear", optimizer_ms=3.0)] * 2)).text)
+    assert "3.00 ms" in shorter
+
+
+def test_a_layer_goes_by_its_path_and_its_class() -> None:
+    named = [("0.4", "Linear"), ("Net", "Net"), ("Net#2", "Net"), ("(optimizer)", "")]
+    assert [class_behind(layer(*each)) for each in named] == [" Linear", "", "", ""]
+    assert class_behind({"module": "0.4"}) == ""  # of an earlier version's report
+    page = " ".join(Checked(format_html(full_report().document)).text)
+    assert "encoder.1  Mish" in page  # the table
+    assert "encoder.1 Mish" in page  # the picture
 
 
 def test_it_asks_for_nothing() -> None:

@@ -27,12 +27,15 @@ def test_layers_are_summed_and_sorted() -> None:
     evidence = evidence_of(
         op("net.0", "forward", 1), op("net.1", "forward", 3), op("net.0", "backward", 4), op("", "optimizer", 2)
     )
+    assert evidence.tape is not None
+    evidence.tape.classes = {"net.0": "Linear"}
     layers = layers_of(evidence)
     assert [(layer["module"], layer["ops"], layer["ms"]) for layer in layers] == [
         ("net.0", 2, 5.0),
         ("net.1", 1, 3.0),
         ("(optimizer)", 1, 2.0),
     ]
+    assert [layer["class"] for layer in layers] == ["Linear", "", ""]
     assert (layers[0]["forward_ms"], layers[0]["backward_ms"]) == (1.0, 4.0)
     assert sum(layer["share"] for layer in layers) == pytest.approx(1)
 

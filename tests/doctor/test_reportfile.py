@@ -23,7 +23,7 @@ DOCUMENT = make_report(
     make_evidence(steps=12, first_waits=(9.0, 5.0, 5.0)),
 ).document
 DOCUMENT["layers"] = [
-    {"module": "net.0", "ops": 3, "ms": 2.0, "share": 0.5}
+    {"module": "net.0", "class": "Linear", "ops": 3, "ms": 2.0, "share": 0.5}
     | {f"{phase}_ms": 0.5 for phase in ("forward", "backward", "optimizer", "other")}
 ]
 DOCUMENT["functions"]["training"] = [{"name": "f", "file": "t.py", "line": 3, "own_ms": 1.5}]

@@ -126,19 +126,24 @@ def waterfall(typical: dict[str, Any], layers: Sequence[dict[str, Any]]) -> str:
             continue
         rows.append(_waterfall_row(PHASE_NAMES[name], "", start / whole, length / whole, length, PHASE_COLOURS[name]))
         inner_start, key = start, f"{name}_ms"
+        # Layers were timed in a step of their own, which may have been slower: here they are parts of this one.
+        shrunk = min(1.0, length / (sum(layer.get(key) or 0.0 for layer in layers) or length))
         heaviest = sorted((layer for layer in layers if layer.get(key)), key=lambda layer: -layer[key])[:_MOST_INNER]
         for layer in heaviest if len(layers) > 1 else ():
-            part = min(layer[key], start + length - inner_start)
+            part = layer[key] * shrunk
             if part >= 0.02 * whole:
-                share = part / whole
-                rows.append(
-                    _waterfall_row(
-                        layer["module"], "inner", inner_start / whole, share, layer[key], PHASE_COLOURS[name]
-                    )
-                )
+                called = layer["module"] + class_behind(layer)
+                colour = PHASE_COLOURS[name]
+                rows.append(_waterfall_row(called, "inner", inner_start / whole, part / whole, part, colour))
             inner_start += part
         start += length
     return f'<div class="waterfall">{"".join(rows)}</div>'
+
+
+def class_behind(layer: dict[str, Any]) -> str:
+    """What stands behind the path of a layer, since that is often but a number: " Linear"."""
+    kind = layer.get("class") or ""  # reports of earlier versions are without it
+    return f" {kind}" if kind and kind != layer["module"].rpartition(".")[2].partition("#")[0] else ""
 
 
 def _waterfall_row(name: str, kind: str, start: float, share: float, ms: float, colour: str) -> str:

@@ -10,7 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cordwood.doctor.charts import columns, histogram, legend, safe, stacked_bar, swatch, timeline, waterfall
+from cordwood.doctor.charts import (
+    class_behind,
+    columns,
+    histogram,
+    legend,
+    safe,
+    stacked_bar,
+    swatch,
+    timeline,
+    waterfall,
+)
 from cordwood.doctor.evidence import PHASES
 from cordwood.doctor.pagestyle import STYLE
 from cordwood.doctor.wording import (
@@ -135,7 +145,7 @@ def _timeline(document: dict[str, Any]) -> Iterator[str]:
         picture = waterfall(typical, document["layers"])
         yield f"<section>\n<h2>A typical step</h2>\n{picture}\n"
         yield '<p class="quiet">Phases in the order in which they usually come'
-        yield ", with the layers that took most of a step that was watched" if 'class="inner"' in picture else ""
+        yield ", with the layers that take most of each" if 'class="inner"' in picture else ""
         yield ".</p>\n</section>\n"
 
 
@@ -160,7 +170,7 @@ def _layers(document: dict[str, Any]) -> Iterator[str]:
     heads = ("layer", "operations", "forward ms", "backward ms", "all ms", "share")
     rows = [
         [
-            f"<code>{safe(layer['module'])}</code>",
+            f"<code>{safe(layer['module'])}</code>{safe(class_behind(layer))}",
             f"{layer['ops']:,}",
             *(figure(layer[key]) for key in ("forward_ms", "backward_ms", "ms")),
             percent(layer["share"]),

@@ -1,6 +1,6 @@
 """The tables of a report: which layers a step's time goes to, and which functions take most of their own.
 
-layers_of(evidence)[0]      # {"module": "encoder.0", "ops": 12, "forward_ms": 3.1, "backward_ms": 6.0, "ms": 9.1, ...}
+layers_of(evidence)[0]      # {"module": "encoder.0", "class": "Linear", "ops": 12, "forward_ms": 3.1, "ms": 9.1, ...}
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def layers_of(evidence: "Evidence") -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for op, ms in zip(tape.ops, _times(tape, evidence.seconds_to_spend > 0), strict=True):
         name = op.module or ("(optimizer)" if op.phase == "optimizer" else "(outside of modules)")
-        layer = found.setdefault(name, {"module": name, "ops": 0, **{f"{phase}_ms": 0.0 for phase in _PHASES}})
+        layer = found.setdefault(name, _layer(name, tape.classes.get(op.module, "")))
         layer["ops"] += 1
         layer[f"{op.phase if op.phase in _PHASES else 'other'}_ms"] += ms
     for layer in found.values():
@@ -38,6 +38,10 @@ def layers_of(evidence: "Evidence") -> list[dict[str, Any]]:
         | {"share": number(layer["ms"] / whole)}
         for layer in ordered
     ]
+
+
+def _layer(name: str, kind: str) -> dict[str, Any]:
+    return {"module": name, "class": kind, "ops": 0, **{f"{phase}_ms": 0.0 for phase in _PHASES}}
 
 
 def _times(tape: "Tape", may_replay: bool) -> list[float]:

@@ -229,7 +229,8 @@ _STEPS = _record(
 _PHASE = _record({"mean_ms": _number, "p50_ms": _number, "p95_ms": _number, "spread_ms": _number, "share": _share})
 _LAYER = _record(
     {"module": _text, "ops": _count, "ms": _number, "share": _share}
-    | {f"{phase}_ms": _number for phase in ("forward", "backward", "optimizer", "other")}
+    | {f"{phase}_ms": _number for phase in ("forward", "backward", "optimizer", "other")},
+    later={"class": _text},
 )
 _FUNCTIONS = _list(_record({"name": _text, "file": _text, "line": _count, "own_ms": _number}), 100)
 _RULES = _list(_record({"rule": _text, "title": _text, "why": _text}))

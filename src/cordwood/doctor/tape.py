@@ -102,6 +102,7 @@ class Tape:
     step_ms: float = 0.0  # as it was watched, so slower than others
     constant_shapes: bool = True  # the step watched before did the same on tensors of the same shapes
     earlier_places: frozenset[Place] | None = None  # lines of the step watched before; None if there was none
+    classes: dict[str, str] = field(default_factory=dict)  # of modules, by their paths
     op_ms: list[float] | None = field(default=None, repr=False)  # filled by `op_times`: replayed once for all who ask
 
     @property

@@ -74,6 +74,7 @@ def test_every_operation_is_there_with_its_module_and_its_line() -> None:
     assert tape.step == STEPS[1]
     by_name = {op.name: op for op in tape.ops}
     assert by_name["aten::native_batch_norm"].module == "norm"
+    assert tape.classes["norm"] == "BatchNorm2d"
     convolution = by_name["aten::convolution"]
     assert (convolution.module, convolution.direct) == ("conv", False)
     assert [meta.shape for meta in convolution.inputs] == [(6, 3, 8, 8), (4, 3, 3, 3), (4,)]

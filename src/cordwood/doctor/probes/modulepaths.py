@@ -5,6 +5,7 @@
     mark = paths.current()
     paths.end()
     paths.name(mark)        # "encoder.layers.0.norm1"; "" outside of all modules
+    paths.kind(mark)        # "LayerNorm"
 
 Nothing is put into the modules themselves. A module that the script calls itself is a root, and paths start below it; a
 root's own operations, and a root without children (a loss), go by the name of the class. Where there are several roots
@@ -28,6 +29,7 @@ class ModulePaths:
         self._stack: list[tuple[Any, int]] = []  # module, number of its root
         self._roots: list[Any] = []
         self._marks: dict[tuple[int, int], Mark] = {}  # root's number, identity of a module in it
+        self._kinds: dict[tuple[int, str], str] = {}  # root's number, path: class
         self._names: list[tuple[str, bool]] = []  # of roots: class, and whether it has children
         self._thread = 0
 
@@ -67,6 +69,10 @@ class ModulePaths:
             name = f"{name}#{root + 1}"
         return f"{name}.{path}" if path else name
 
+    def kind(self, mark: Mark) -> str:
+        """The class of a module; "" outside of all."""
+        return "" if mark is None else self._kinds.get(mark, mark[1])
+
     def _entering(self, module: Any, arguments: Any) -> None:
         if get_ident() == self._thread:
             self._stack.append((module, self._stack[-1][1] if self._stack else self._root(module)))
@@ -87,4 +93,5 @@ class ModulePaths:
         self._names.append((type(module).__name__, len(parts) > 1))
         for path, part in parts:
             self._marks[number, id(part)] = (number, path)
+            self._kinds[number, path] = type(part).__name__
         return number

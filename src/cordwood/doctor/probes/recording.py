@@ -101,6 +101,7 @@ class TapeProbe(DeepProbe):
             op.place = places[line]
             op.module = self._paths.name(mark)
         tape = Tape(taping.noted, step, taping.table.leaves, taping.loss, milliseconds)
+        tape.classes = {self._paths.name(mark): self._paths.kind(mark) for mark in set(taping.marks) if mark}
         references = {number: (address, weak) for address, (number, weak) in taping.table.storages.items()}
         known: dict[int, StorageWeakRef] = {}
         for leaf in tape.leaves.values():
