@@ -118,6 +118,15 @@ class ModuleSeen:
         self.training_calls += count
 
 
+@dataclass(eq=False, slots=True)
+class StageSeen:
+    """A module is trained for the first time."""
+
+    module: ModuleSeen
+    step: int  # training steps before that
+    trained: list[tuple[ModuleSeen, int]]  # modules that were trained before it, and their calls until then
+
+
 @dataclass(eq=False)
 class ValidationSeen:
     """Batches that nothing was learned from: forward passes with no backward pass."""
@@ -224,6 +233,7 @@ class Evidence:
     steps: Steps | None = None
     loaders: list[LoaderSeen] = field(default_factory=list)
     modules: list[ModuleSeen] = field(default_factory=list)
+    stages: list[StageSeen] = field(default_factory=list)  # in which modules began to be trained
     validation: list[ValidationSeen] = field(default_factory=list)
     saves: list[SaveCall] = field(default_factory=list)
     transfers: list[TransferCall] = field(default_factory=list)

@@ -23,6 +23,7 @@ from cordwood.doctor.findings import CURES_OF_WAITING, LEVELS, MEDIUM_SHARE, STA
 from cordwood.doctor.ignores import Ignores, mistakes_in
 from cordwood.doctor.layers import functions_of, layers_of
 from cordwood.doctor.reportfile import SCHEMA_VERSION, STATUSES, read
+from cordwood.doctor.stages import stage_notes
 from cordwood.doctor.wording import NOTHING, milliseconds
 from cordwood.errors import StorageError, UsageError
 from cordwood.tensors.sizes import counted
@@ -172,7 +173,7 @@ def build_report(
         "functions": functions_of(evidence),
         "validation": _validation(evidence),
         "missing": {str(signal): str(why) for signal, why in evidence.missing.items()},
-        "notes": [str(note) for note in (*evidence.notes, *ignores.notes, *mistakes)],
+        "notes": [str(note) for note in (*evidence.notes, *stage_notes(evidence), *ignores.notes, *mistakes)],
     }
     return Report(document)
 

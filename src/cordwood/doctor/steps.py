@@ -114,6 +114,11 @@ class StepTracker:
         self._validates = False  # within this step
         self._validations = 0  # within steps, so far
 
+    @property
+    def stepped(self) -> int:
+        """Training steps so far, with the one at hand if its optimizer has stepped."""
+        return self.count + bool(self._optimizers)
+
     def batch_wanted(self, seen: LoaderSeen | None) -> None:
         """A loader is asked for a batch: here steps begin and end."""
         self._rhythm.leave()

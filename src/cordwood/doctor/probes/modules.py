@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from cordwood.doctor.clock import FORWARD, OPTIMIZER, OTHER
-from cordwood.doctor.evidence import ModuleSeen, ValidationSeen
+from cordwood.doctor.evidence import ModuleSeen, StageSeen, ValidationSeen
 from cordwood.doctor.modes import layers_in_train_mode
 from cordwood.doctor.patches import Patches
 from cordwood.doctor.places import user_place
@@ -151,6 +151,8 @@ class ModuleProbe:
             seen.place = user_place()
         kept = None
         if gradients and training:
+            if not seen.training_calls:
+                self._begin_stage(seen)
             seen.training_calls += 1
             if seen.arguments is None and seen.training_calls > _KEEP_FROM:
                 seen.arguments = kept_arguments(arguments, options)
@@ -159,6 +161,11 @@ class ModuleProbe:
         if len(self._called) < _MOST_MODULES:
             self._called.append((seen, gradients, training, kept))
         return seen
+
+    def _begin_stage(self, seen: ModuleSeen) -> None:
+        stages = self._recorder.evidence.stages
+        trained = [(stage.module, stage.module.training_calls) for stage in stages]
+        stages.append(StageSeen(seen, self._tracker.stepped, trained))
 
     def _again(self, seen: ModuleSeen | None, gradients: bool, training: bool) -> None:
         """A call like one that was noted before."""
