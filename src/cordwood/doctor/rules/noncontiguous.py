@@ -44,6 +44,7 @@ class NonContiguous(Rule):
         "what they get anyway, a DataLoader's collating makes batches contiguous, and a copy can cost as much as it "
         "saves. That is why nothing is said without a replay. It is silent about tensors that are written to in place, "
         "since a copy would change the results, and about those that library code makes and uses up within one call. "
+        "Where operations took far longer in the run than in the replay, no more is promised than was replayed. "
         "Where nearly nothing but convolutions takes a tensor, and for images in a net that convolves, a tenth of a "
         "step must be saved."
     )
