@@ -124,7 +124,7 @@ def kept(patient: Patient, wanted: int, seconds: float) -> Rounds:
             if finding["saves_ms_per_step"] is None or not answer.mend:
                 continue
             mended = folder / f"{patient.script}.py"
-            mended.write_text(patient.mended(answer))
+            mended.write_text(patient.mended(answer, fix=finding["fix"]))
             promise.predicted.append(finding["saves_ms_per_step"])
             promise.spreads.append(finding["spread_ms"] or 0.0)
             promise.before.append(promised_of(answer, report))

@@ -26,7 +26,8 @@ def settings(tmp_path: Path) -> Settings:
 
 def finding(rule: str, line: int | None, saves: float | None, level: str = "high") -> dict[str, Any]:
     file = str(SPEECH.path)
-    return {"rule": rule, "file": file, "line": line, "level": level, "saves_ms_per_step": saves, "spread_ms": 0.1}
+    told = {"rule": rule, "file": file, "line": line, "level": level, "fix": ""}
+    return {**told, "saves_ms_per_step": saves, "spread_ms": 0.1}
 
 
 def report(step: float, *findings: dict[str, Any]) -> dict[str, Any]:

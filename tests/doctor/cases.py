@@ -8,6 +8,7 @@ A line is known by a piece of its text, so that scripts can be changed. Where th
 ways to tell of one fault (a loader that starves training is slow, or lacks workers), both are in the table.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,18 @@ class Patient:
                 return found[0]
         return None
 
-    def mended(self, *answers: Answer) -> str:
-        """The script without the fault."""
+    def mended(self, *answers: Answer, fix: str = "") -> str:
+        """The script without the fault; with the number of workers that a finding's ``fix`` names, if it names one."""
         source = self.path.read_text(encoding="utf-8")
         for answer in answers:
-            for old, new in answer.mend:
+            told = re.search(r"num_workers=(\d+)(?:, prefetch_factor=\d+)?", fix) if answer.rule == "workers" else None
+            for old, usual in answer.mend:
+                new = usual if told is None else re.sub(r"num_workers=\d+", told[0], usual)
                 if source.count(old) != 1:
                     raise ValueError(f"{self.script}: {old!r} is there {source.count(old)} times, not once")
                 source = source.replace(old, new)
+            if told is not None and told[1] == "0":  # which a DataLoader refuses together
+                source = source.replace(", persistent_workers=True", "")
         return source
 
     def _only(self, lines: list[str], text: str) -> int:

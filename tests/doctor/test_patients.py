@@ -50,6 +50,15 @@ def test_the_table_names_lines_that_are_there_and_mends_into_python(name: str) -
         compile(patient.mended(answer), patient.script, "exec")
 
 
+def test_a_loader_is_mended_with_the_workers_that_were_advised() -> None:
+    patient = PATIENTS["one_worker"]
+    (answer,) = (each for each in patient.first if each.rule == "workers")
+    assert "num_workers=3, prefetch_factor=4, persistent_workers=True)" in patient.mended(
+        answer, fix="DataLoader(..., num_workers=3, prefetch_factor=4)"
+    )
+    assert "shuffle=True, num_workers=0)" in patient.mended(answer, fix="DataLoader(..., num_workers=0)")
+
+
 def test_there_is_a_patient_for_every_script() -> None:
     scripts = {path.stem for path in next(iter(PATIENTS.values())).path.parent.glob("*.py")}
     assert scripts == set(PATIENTS)

@@ -67,7 +67,7 @@ def test_no_more_is_promised_than_is_waited(trials: list[WholeTrial]) -> None:
     "gain",
     [
         replace(GAIN, spread_ms=1.1),  # within three spreads
-        replace(GAIN, saves_ms=0.1, after_ms=3.9, spread_ms=0.001),  # less than 3% of a step
+        replace(GAIN, saves_ms=0.39, after_ms=3.61, spread_ms=0.001),  # less than a tenth of a step
         replace(GAIN, saves_ms=-1.0, after_ms=5.0),
     ],
 )

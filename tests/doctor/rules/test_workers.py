@@ -80,6 +80,18 @@ def test_a_measured_gain_is_told(trial: Trial) -> None:
     )
 
 
+def test_without_workers_a_loader_takes_no_settings_of_theirs(trial: Trial) -> None:
+    found = better()
+    found.current, found.best = Setting(2, 4), Setting(0, None)
+    trial(found)
+    evidence = evidence_of(2)
+    evidence.loaders[0].loader = DataLoader(range(4), num_workers=2, prefetch_factor=4, persistent_workers=True)  # type: ignore[arg-type]
+    (finding,) = Workers().judge(evidence)
+    assert finding.fix == (
+        "DataLoader(..., num_workers=0)    # without workers, and so without persistent_workers and prefetch_factor"
+    )
+
+
 @pytest.mark.parametrize(("workers", "saves"), [(0, 12.0), (1, 20.0)])
 def test_no_more_is_promised_than_is_waited_where_nothing_competes(workers: int, saves: float, trial: Trial) -> None:
     found = better()

@@ -4,7 +4,7 @@ import os
 
 from cordwood.doctor.consumer import training_device
 from cordwood.doctor.evidence import LEAST_WAITING, Evidence
-from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Finding, Rule
+from cordwood.doctor.findings import HIGH_SHARE, Abstain, Finding, Rule
 from cordwood.doctor.perstep import pace_of
 from cordwood.doctor.wholechange import whole_batches
 from cordwood.doctor.wholetrial import stacks_samples, try_whole_batches
@@ -23,8 +23,8 @@ class WholeBatches(Rule):
         "Where a step waits for data for 5% of its time or more, and the dataset is a `TensorDataset` (or a `Subset` "
         "of one) whose samples torch's own function stacks, the script's own DataLoader is tried as it is and with "
         "whole batches, in turns; the loop that takes the batches works as training does in between. A few batches are "
-        "made both ways first, and are the same bit for bit, in the same form. It speaks of a gain of at least 3% of a "
-        "step and of three spreads."
+        "made both ways first, and are the same bit for bit, in the same form. It speaks of a gain of at least a tenth "
+        "of a step and of three spreads: to stack samples is what everybody does, and a little of it does no harm."
     )
     costs = (
         "A DataLoader asks for one sample after the other: some Python and a small tensor for each, and then all of "
@@ -68,7 +68,7 @@ class WholeBatches(Rule):
         most = pace.usual_ms * (1.0 if seen.loader.num_workers else steps.phase_share("wait"))
         saves, spread = pace.saved(gain, most)
         spread = max(spread, _LEAST_SPREAD * pace.usual_ms)
-        if saves <= 3 * spread or saves < MEDIUM_SHARE * steps.mean_ms:
+        if saves <= 3 * spread or saves < HIGH_SHARE * steps.mean_ms:
             return []
         alone = ", without workers," if seen.loader.num_workers and not trial.setting.num_workers else ""
         return [

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cordwood.doctor.evidence import LEAST_WAITING, Evidence, LoaderSeen, Steps
 from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
-from cordwood.doctor.loadertrial import SettingsTrial, check_can_try, setting_of, try_persistent, try_settings
+from cordwood.doctor.loadertrial import Setting, SettingsTrial, check_can_try, setting_of, try_persistent, try_settings
 from cordwood.doctor.pairs import Gain
 
 _FEWEST_STEPS = 20
@@ -121,7 +121,7 @@ def _finding(seen: LoaderSeen, trial: SettingsTrial, gain: Gain, batches: float,
             f"with {trial.best.code(usual)} in place of {trial.current.code(usual)} a batch and the work with it take "
             f"{gain.after_ms:.1f} ms, not {gain.before_ms:.1f}: tried with your own loader, {gain.pairs} times in turns"
         ),
-        fix=f"DataLoader(..., {changed})",
+        fix=f"DataLoader(..., {changed}){_left_out(seen, trial.best)}",
         place=seen.made_at or seen.place,
         saves_ms=gain.saves_ms * batches,
         spread_ms=gain.spread_ms * batches,
@@ -134,6 +134,15 @@ def _finding(seen: LoaderSeen, trial: SettingsTrial, gain: Gain, batches: float,
             ),
         ),
     )
+
+
+def _left_out(seen: LoaderSeen, best: Setting) -> str:
+    """What a DataLoader refuses to take where it has no workers."""
+    if best.num_workers:
+        return ""
+    names = ["persistent_workers"] if seen.loader.persistent_workers else []
+    names += ["prefetch_factor"] if seen.loader.prefetch_factor not in (None, 2) else []
+    return f"    # without workers, and so without {' and '.join(names)}" if names else ""
 
 
 def _device(evidence: Evidence) -> str:
