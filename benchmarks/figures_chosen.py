@@ -188,11 +188,12 @@ FIGURES: tuple[Figure | Count, ...] = (
     ),
     Count(
         "doctor", "Planted faults", "found", "yes",
-        {"en": "the doctor on scripts with a planted fault: found, and at its line",
-         "zh": "诊断埋有问题的脚本：找到问题并定位到行"},
+        {"en": "the doctor on scripts with a planted fault: found at its line, in each of five runs",
+         "zh": "诊断埋有问题的脚本：五次运行每次都找到问题并定位到行"},
     ),
     Count(
         "doctor", "Healthy scripts", "findings above information", "none",
-        {"en": "the doctor on healthy scripts: says nothing", "zh": "诊断健康的脚本：不误报"},
+        {"en": "the doctor on healthy scripts: no false finding in five runs",
+         "zh": "诊断健康的脚本：五次运行均无误报"},
     ),
 )  # fmt: skip

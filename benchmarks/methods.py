@@ -91,7 +91,8 @@ METHODS = {
   changes from round to round. Attaching and detaching are off the clock.
 * **Planted faults** are scripts as people write them, with one fault each, or two. A round runs the script under the
   doctor, then the script with the fault mended, also under the doctor, each in a process of its own.
-* **Healthy scripts** are run once each: a finding above information level is a false one.
+  Whoever promises no time is only run as it is, as often.
+* **Healthy scripts** are run five times each: a finding above information level is a false one.
 {VERDICTS}""",
     "scaling": """\
 * **Figures, taken in turns.** Contenders run A B C A B C ..., seven rounds; a figure is the median over the
