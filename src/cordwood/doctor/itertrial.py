@@ -18,6 +18,7 @@ from cordwood.doctor.loadertrial import (
     as_in_the_run,
     brief,
     check_can_try,
+    iteration_ms,
     own_sampler,
     quiet,
     setting_of,
@@ -72,15 +73,7 @@ def anew_ms(loader: DataLoader[Any], consumer: Consumer, count: int) -> float:
 
 def kept_ms(loader: DataLoader[Any], consumer: Consumer, skip: int, count: int) -> float:
     """The same with one iterator, epoch after epoch: its start, which comes once in a run, is left out."""
-    batches = _endless(loader)
-    for _ in range(skip):
-        next(batches)
-        consumer.work()
-    begin = perf_counter()
-    for _ in range(count):
-        next(batches)
-        consumer.work()
-    return (perf_counter() - begin) * 1e3 / count
+    return iteration_ms(_endless(loader), consumer, skip, count)
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[Any]:

@@ -13,7 +13,7 @@ import copy
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -256,7 +256,7 @@ class Turn:
         return iteration_ms(loader, consumer, skip, count)
 
 
-def iteration_ms(loader: DataLoader[Any], consumer: Consumer, skip: int, count: int) -> float:
+def iteration_ms(loader: Iterable[Any], consumer: Consumer, skip: int, count: int) -> float:
     """Milliseconds of getting a batch and working with it, over ``count`` batches after the first ones."""
     batches = iter(loader)
     for _ in range(skip):
