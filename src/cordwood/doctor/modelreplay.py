@@ -59,18 +59,10 @@ class ModelReplay:
     def __init__(self, seen: ModuleSeen) -> None:
         if seen.arguments is None:
             raise Abstain("no call of the model was small enough to be kept for a replay")
-        module: nn.Module = seen.module
-        self.device = next(module.parameters()).device
-        _check_arguments(seen.arguments)
-        _check_hooks(module)
-        _check_memory(module, self.device)
-        try:
-            self._module = copy.deepcopy(module)
-        except Exception as error:  # whatever a module holds that cannot be copied
-            raise Abstain(f"the model cannot be copied for a replay: {type(error).__name__}: {error}") from error
+        self._module = replayable_copy(seen.module, seen.arguments).train()
+        self.device = next(self._module.parameters()).device
         self._arguments, self._options = seen.arguments
-        self._names = _names_of(module)
-        self._module.train()
+        self._names = _names_of(seen.module)
 
     def compare(self, before: Mode, after: Mode, seconds: float) -> Gain:
         """A forward and a backward pass both ways, in turns."""
@@ -143,18 +135,25 @@ def _is_finite(value: float) -> bool:
 # ---- what must stay as it is -----------------------------------------------------------------------------------------
 
 
-def are_of_a_transform(arguments: Any) -> bool:
+def replayable_copy(module: nn.Module, arguments: Any) -> nn.Module:
+    """A copy of a module with parameters, to be called with these arguments; abstains where that would do harm."""
+    if _are_of_a_transform(arguments):
+        raise Abstain(
+            "the model is called inside `torch.func` (vmap, grad), and outside of it cannot be called so again"
+        )
+    _check_hooks(module)
+    _check_memory(module, next(module.parameters()).device)
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # whatever a module holds that cannot be copied
+        raise Abstain(f"the model cannot be copied for a replay: {type(error).__name__}: {error}") from error
+
+
+def _are_of_a_transform(arguments: Any) -> bool:
     """What `torch.func` hands to a model stands for a whole batch while a transform runs, and for nothing behind it."""
     functorch = getattr(torch._C, "_functorch", None)
     is_wrapped = getattr(functorch, "is_functorch_wrapped_tensor", lambda leaf: False)
     return any(is_wrapped(leaf) for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
-
-
-def _check_arguments(arguments: Any) -> None:
-    if are_of_a_transform(arguments):
-        raise Abstain(
-            "the model is called inside `torch.func` (vmap, grad), and outside of it cannot be called so again"
-        )
 
 
 def _check_hooks(module: nn.Module) -> None:

@@ -1,16 +1,19 @@
 """Validation that builds graphs which nobody walks back."""
 
-import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from cordwood.doctor.evidence import Evidence, ValidationSeen
-from cordwood.doctor.findings import Abstain, Finding, Rule
-from cordwood.doctor.modelreplay import are_of_a_transform
+from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Finding, Rule, level_of_share
+from cordwood.doctor.modelreplay import replayable_copy
 from cordwood.doctor.pairs import Gain, measure_pair
 from cordwood.doctor.wording import milliseconds
+from cordwood.tensors.sizes import human
 
 _AT_LEAST = 2  # batches
 _MOST = 0.5  # of them: a few that are unlike the rest are something else
@@ -23,7 +26,8 @@ class EvalWithoutNoGrad(Rule):
     title = "validation builds graphs"
     measures = (
         "Batches of a loader with forward passes and no backward pass are validation. It speaks if their outputs carry "
-        "a graph, and replays one batch both ways to tell what `torch.no_grad()` saves in time and memory."
+        "a graph, and replays one batch both ways to tell what `torch.no_grad()` saves in memory, and in time where "
+        "that is at least 3% of a step and beyond three spreads: less depends on which memory is free just then."
     )
     costs = (
         "With gradients on, every layer keeps its inputs for a backward pass that never comes: memory as in training, "
@@ -46,16 +50,26 @@ class EvalWithoutNoGrad(Rule):
         return findings
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """A validation batch, with and without gradients."""
+
+    kept_bytes: int  # by the graph, beside what is in memory anyway
+    gain: Gain
+
+
 def _finding(rule: str, seen: ValidationSeen, evidence: Evidence) -> Finding:
-    gain = _replayed(seen, evidence.seconds_to_spend)
-    steps = evidence.steps.count if evidence.steps is not None else 0
-    told, saves, spread = "", None, None
-    if gain is not None and gain.saves_ms > 3 * gain.spread_ms:
-        before, after = milliseconds(gain.before_ms), milliseconds(gain.after_ms)
-        told = f"; without, a batch takes {after} in place of {before}" if before != after else ""
-        if steps:
-            saves = gain.saves_ms * seen.with_gradients / steps
-            spread = gain.spread_ms * seen.with_gradients / steps
+    replayed = _replayed(seen, evidence.seconds_to_spend)
+    told, saves, spread, level = "", None, None, level_of_share(MEDIUM_SHARE)
+    if replayed is not None and replayed.kept_bytes:
+        told = f": {human(replayed.kept_bytes)} for each batch"
+    if replayed is not None and evidence.steps is not None:
+        gain = replayed.gain
+        a_step = seen.with_gradients / max(evidence.steps.count, 1)
+        share = gain.saves_ms * a_step / max(evidence.steps.mean_ms, 1e-9)
+        if gain.is_sure and share >= MEDIUM_SHARE:
+            told += f"; without, a batch takes {milliseconds(gain.after_ms)} in place of {milliseconds(gain.before_ms)}"
+            saves, spread, level = gain.saves_ms * a_step, gain.spread_ms * a_step, level_of_share(share)
     return Finding(
         rule=rule,
         message=(
@@ -66,28 +80,47 @@ def _finding(rule: str, seen: ValidationSeen, evidence: Evidence) -> Finding:
         place=seen.place,
         saves_ms=saves,
         spread_ms=spread,
-        verified="replay" if saves is not None else "measured",
-        level="medium" if saves is None or evidence.steps is None or saves < 0.1 * evidence.steps.mean_ms else "high",
+        verified="replay" if replayed is not None else "measured",
+        level=level,
     )
 
 
-def _replayed(seen: ValidationSeen, seconds: float) -> Gain | None:
-    """One batch with and without gradients; None if it cannot be run again."""
-    if seen.arguments is None or are_of_a_transform(seen.arguments) or seconds <= 0:
-        return None
-    try:
-        module = copy.deepcopy(seen.module).eval()
-    except Exception:  # whatever a user's module does when it is copied: no replay, no figure
+def _replayed(seen: ValidationSeen, seconds: float) -> Replayed | None:
+    """One batch with and without gradients; None if it cannot be run again: then the finding has fewer figures."""
+    if seen.arguments is None or seconds <= 0:
         return None
     arguments, options = seen.arguments
-    results: list[Any] = []
+    try:
+        module = replayable_copy(seen.module, seen.arguments).eval()
 
-    def run(gradients: bool) -> float:
-        start = perf_counter()
-        with torch.set_grad_enabled(gradients):
-            results.append(module(*arguments, **options))
-        elapsed = perf_counter() - start
-        results.clear()
-        return 1e3 * elapsed
+        def run(gradients: bool) -> float:
+            start = perf_counter()
+            with torch.set_grad_enabled(gradients):
+                result = module(*arguments, **options)
+            del result  # on the clock: a graph that nobody walks back takes its time to be let go, too
+            return 1e3 * (perf_counter() - start)
 
-    return measure_pair(lambda: run(True), lambda: run(False), min(seconds, 2.0))
+        kept = _bytes_kept(lambda: run(True), module, seen.arguments)
+        return Replayed(kept, measure_pair(lambda: run(True), lambda: run(False), min(seconds, 2.0)))
+    except Exception:  # whatever a user's module does when it is copied, or called outside its script
+        return None
+
+
+def _bytes_kept(call: Callable[[], object], module: torch.nn.Module, arguments: Any) -> int:
+    """What a call keeps for a backward pass, beside parameters, buffers and its arguments."""
+    there = [*module.parameters(), *module.buffers(), *tree_leaves(arguments)]
+    storages = {_storage(tensor) for tensor in there if isinstance(tensor, torch.Tensor)}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if _storage(tensor) not in storages:
+            kept[_storage(tensor)] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        call()
+    return sum(kept.values())
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
