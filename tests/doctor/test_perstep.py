@@ -19,6 +19,23 @@ def test_a_trial_tells_the_share_and_the_run_the_milliseconds() -> None:
     assert pace.saved(slower, most_ms=15.0) == pytest.approx((15.0, 1.0))
 
 
+def test_few_turns_that_agree_are_not_sure_of_less_than_a_hundredth() -> None:
+    evidence = make_evidence({"wait": 24.0, "forward": 16.0}, jitter=0.0)
+    assert evidence.steps is not None
+    pace = pace_of(evidence, evidence.steps)
+    assert pace.saved(Gain(1.0, 0.0, 40.0, 39.0, 5), most_ms=24.0) == pytest.approx((1.0, 0.4))
+
+
+def test_a_gain_is_beyond_its_noise_and_a_share_of_a_step() -> None:
+    evidence = make_evidence({"wait": 24.0, "forward": 16.0}, jitter=0.0)
+    assert evidence.steps is not None
+    pace = pace_of(evidence, evidence.steps)
+    assert pace.is_worth(4.1, 1.0, share=0.10)
+    assert not pace.is_worth(3.9, 1.0, share=0.10)
+    assert pace.is_worth(3.9, 1.0, share=0.03)
+    assert not pace.is_worth(3.9, 1.4, share=0.03)
+
+
 @pytest.mark.parametrize("before", [0.0, 13.0, 121.0])
 def test_a_trial_unlike_the_run_shows_nothing(before: float) -> None:
     evidence = make_evidence({"wait": 24.0, "forward": 16.0}, jitter=0.0)

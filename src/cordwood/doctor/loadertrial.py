@@ -12,6 +12,7 @@ loader, sampler and generators are left as they are: indices come from copies.
 import copy
 import itertools
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -97,6 +98,12 @@ def check_can_try(loader: Any) -> None:
         )
 
 
+def check_is_alone() -> None:
+    """Abstain if other ranks of the same job run beside this one."""
+    if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
+        raise Abstain("several ranks share these cores: a trial in one of them would not show what training does")
+
+
 def own_sampler(loader: Any) -> Any:
     """A copy of what gives the loader its indices, as they are given to it: of batches, or of single samples."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
@@ -162,7 +169,13 @@ def setting_of(loader: Any) -> Setting:
 
 
 def try_settings(
-    loader: Any, *, busy_ms: float, step_ms: float, seconds: float, cores: int | None = None, device: str = "cpu"
+    loader: Any,
+    *,
+    busy_ms: float,
+    step_ms: float,
+    seconds: float,
+    cores: int | None = None,
+    device: str | torch.device = "cpu",
 ) -> SettingsTrial:
     """The best setting for a loader whose batches cost training ``busy_ms`` of work, and ``step_ms`` with the waiting.
 
@@ -286,7 +299,9 @@ def as_in_the_run(consumer: Consumer, measure: Callable[[Consumer], float], step
 # ---- workers that live on --------------------------------------------------------------------------------------------
 
 
-def try_persistent(loader: Any, *, busy_ms: float, batches: int, seconds: float, device: str = "cpu") -> Gain:
+def try_persistent(
+    loader: Any, *, busy_ms: float, batches: int, seconds: float, device: str | torch.device = "cpu"
+) -> Gain:
     """What an epoch of so many batches gains if workers live on from one to the next: both ways in turns.
 
     Of a long epoch only the beginning is tried: what starting costs is paid there.

@@ -89,7 +89,7 @@ class CacheablePreprocessing(Rule):
         # Without workers nothing competes with training now, so no more than the waiting can be saved.
         most = pace.usual_ms * (1.0 if seen.loader.num_workers else waiting)
         saves, spread = pace.saved(trial.gain, most)
-        if trial.share < _LEAST_SHARE or saves <= 3 * spread or saves < MEDIUM_SHARE * steps.mean_ms:
+        if trial.share < _LEAST_SHARE or not pace.is_worth(saves, spread, MEDIUM_SHARE):
             return []
         left = max(evidence.seconds_to_spend - (perf_counter() - begin), _COMMAND_SECONDS)
         change = change_for(seen, numbers, [digest(part.whole[n]) for n in numbers], kept=part.kept, seconds=left)

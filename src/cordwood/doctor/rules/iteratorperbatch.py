@@ -1,20 +1,19 @@
 """``iterator-per-batch``: ``next(iter(loader))`` in every step, which begins and drops an iterator for each batch."""
 
-import os
 from typing import Any
 
 from torch.utils.data import SequentialSampler
 
 from cordwood.doctor.consumer import training_device
 from cordwood.doctor.evidence import LEAST_WAITING, Evidence, LoaderSeen
-from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Finding, Rule
+from cordwood.doctor.findings import MEDIUM_SHARE, Finding, Rule
 from cordwood.doctor.itertrial import try_one_iterator
 from cordwood.doctor.loadercode import iterated_name
+from cordwood.doctor.loadertrial import check_is_alone
 from cordwood.doctor.perstep import pace_of
 from cordwood.doctor.wording import milliseconds
 
 _FEWEST_STEPS = 20
-_LEAST_SPREAD = 0.01  # of a step: few turns may agree by chance
 
 
 class IteratorPerBatch(Rule):
@@ -55,8 +54,7 @@ class IteratorPerBatch(Rule):
         if not seen.begins_for_every_batch:
             return []
         seconds = evidence.need_seconds()
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            raise Abstain("several ranks share these cores: a trial in one of them would not show what training does")
+        check_is_alone()
         pace = pace_of(evidence, steps)
         gain = try_one_iterator(
             seen.loader,
@@ -68,8 +66,7 @@ class IteratorPerBatch(Rule):
         # Stopping workers is no waiting: it happens where the iterator is dropped, in whatever else the step does.
         phases = ("wait", "other") if seen.loader.num_workers else ("wait",)
         saves, spread = pace.saved(gain, sum(steps.phase_ms(phase) for phase in phases))
-        spread = max(spread, _LEAST_SPREAD * pace.usual_ms)
-        if saves <= 3 * spread or saves < MEDIUM_SHARE * steps.mean_ms:
+        if not pace.is_worth(saves, spread, MEDIUM_SHARE):
             return []
         return [
             Finding(

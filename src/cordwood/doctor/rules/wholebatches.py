@@ -1,17 +1,15 @@
 """``whole-batches``: tensors in memory that are taken apart into samples, and stacked again for every batch."""
 
-import os
-
 from cordwood.doctor.consumer import training_device
 from cordwood.doctor.evidence import LEAST_WAITING, Evidence
 from cordwood.doctor.findings import HIGH_SHARE, Abstain, Finding, Rule
+from cordwood.doctor.loadertrial import check_is_alone
 from cordwood.doctor.perstep import pace_of
 from cordwood.doctor.wholechange import whole_batches
 from cordwood.doctor.wholetrial import stacks_samples, try_whole_batches
 from cordwood.doctor.wording import milliseconds
 
 _FEWEST_STEPS = 20
-_LEAST_SPREAD = 0.01  # of a step: few turns may agree by chance
 
 
 class WholeBatches(Rule):
@@ -53,8 +51,7 @@ class WholeBatches(Rule):
         if seen.begins_for_every_batch:
             raise Abstain("a new iterator is begun for every batch: a trial shows nothing before that is mended")
         seconds = evidence.need_seconds()
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            raise Abstain("several ranks share these cores: a trial in one of them would not show what training does")
+        check_is_alone()
         pace = pace_of(evidence, steps)
         trial = try_whole_batches(
             seen.loader,
@@ -67,8 +64,7 @@ class WholeBatches(Rule):
         # Without workers nothing competes with training now, so no more than the waiting can be saved.
         most = pace.usual_ms * (1.0 if seen.loader.num_workers else steps.phase_share("wait"))
         saves, spread = pace.saved(gain, most)
-        spread = max(spread, _LEAST_SPREAD * pace.usual_ms)
-        if saves <= 3 * spread or saves < HIGH_SHARE * steps.mean_ms:
+        if not pace.is_worth(saves, spread, HIGH_SHARE):
             return []
         alone = ", without workers," if seen.loader.num_workers and not trial.setting.num_workers else ""
         return [

@@ -1,11 +1,19 @@
 """A DataLoader that would be faster with other settings, as a trial of it shows."""
 
-import os
 from dataclasses import replace
 
+from cordwood.doctor.consumer import training_device
 from cordwood.doctor.evidence import LEAST_WAITING, Evidence, LoaderSeen, Steps
 from cordwood.doctor.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
-from cordwood.doctor.loadertrial import Setting, SettingsTrial, check_can_try, setting_of, try_persistent, try_settings
+from cordwood.doctor.loadertrial import (
+    Setting,
+    SettingsTrial,
+    check_can_try,
+    check_is_alone,
+    setting_of,
+    try_persistent,
+    try_settings,
+)
 from cordwood.doctor.pairs import Gain
 
 _FEWEST_STEPS = 20
@@ -46,8 +54,7 @@ class Workers(Rule):
             raise Abstain("a new iterator is begun for every batch: other settings show nothing before that is mended")
         check_can_try(seen.loader)
         evidence.need_seconds()
-        if int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            raise Abstain("several ranks share these cores: a trial in one of them would not show what training does")
+        check_is_alone()
         # Workers that start anew also make the steps after the first batch wait: that comes before other settings.
         findings = _living_workers(evidence, seen, steps)
         if findings or steps.phase_share("wait") < LEAST_WAITING:
@@ -66,7 +73,7 @@ def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list
         busy_ms=step_ms - steps.phase_ms("wait") / batches,
         step_ms=step_ms,
         seconds=evidence.seconds_to_spend,
-        device=_device(evidence),
+        device=training_device(evidence),
     )
     gain = trial.gain
     if len(trial.tried) + len(trial.failed) == 1:
@@ -145,14 +152,6 @@ def _left_out(seen: LoaderSeen, best: Setting) -> str:
     return f"    # without workers, and so without {' and '.join(names)}" if names else ""
 
 
-def _device(evidence: Evidence) -> str:
-    """Where training works: on the cores that workers need, too, or on a device of its own."""
-    for seen in evidence.modules:
-        for parameter in seen.module.parameters():
-            return str(parameter.device)
-    return "cpu"
-
-
 # ---- workers that live on --------------------------------------------------------------------------------------------
 
 
@@ -187,7 +186,7 @@ def _living_workers(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list[
         busy_ms=busy_ms,
         batches=round(seen.batches / seen.epochs),
         seconds=evidence.seconds_to_spend / 2,
-        device=_device(evidence),
+        device=training_device(evidence),
     )
     long = _steps_an_epoch(evidence, seen)
     # More than all waiting of an epoch in the run cannot be saved, whatever a busier machine makes of the trial.
