@@ -17,7 +17,7 @@ from cordwood.cli.doctor import _Judging, print_report
 from cordwood.doctor import script
 from cordwood.doctor.findings import Finding, Place
 from cordwood.doctor.report import Report
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.evidences import make_report
 
 Output = pytest.CaptureFixture[str]
 FINDING = Finding("hidden-sync", "message", "fix", Place("t.py", 3), 20.0, 1.0, "measured")
@@ -202,13 +202,10 @@ def test_what_the_script_does_to_stderr_is_its_own_affair(
         (["--steps", "0", "train.py"], "--steps 0: at least one step"),
         (["--seconds", "-1", "train.py"], "--seconds -1.0"),
         (["--seconds", "nan", "train.py"], "--seconds nan"),
-        (["compare", "a.json"], "compare takes two reports"),
-        (["compare", "--json", "a.json", "b.json"], "compare has no option --json"),
         (["--json", "q.json", "compare", "a.json", "b.json"], "--json is for examining a script"),
         (["--steps", "5", "compare", "a.json", "b.json"], "--steps is for examining a script"),
         (["--seconds", "5", "compare", "a.json", "b.json"], "--seconds is for examining a script"),
         (["--quiet", "compare", "a.json", "b.json"], "--quiet is for examining a script"),
-        (["compare", "a.json", "b.json", "c.json"], "compare takes two reports"),
     ],
 )
 def test_wrong_use_is_told_before_the_script_runs(words: list[str], told: str, runs: Runs, capsys: Output) -> None:
@@ -285,48 +282,6 @@ def test_a_terminal_of_another_encoding_gets_what_it_can_show() -> None:
         print_report(report, stream)
         stream.getvalue().encode(encoding)
         assert "█" not in stream.getvalue()
-
-
-def saved(path: Path, **phases: float) -> str:
-    make_report(evidence=make_evidence(**phases)).save(path)  # type: ignore[arg-type]
-    return str(path)
-
-
-def test_compare_says_whether_it_got_better(tmp_path: Path, capsys: Output) -> None:
-    slow = saved(tmp_path / "slow.json", wait=40.0, forward=20.0)
-    fast = saved(tmp_path / "fast.json", wait=1.0, forward=20.0)
-    assert cli.main(["doctor", "compare", slow, fast]) == 0
-    assert capsys.readouterr().out.startswith("faster: ")
-    assert cli.main(["doctor", "compare", fast, slow]) == 1
-    assert capsys.readouterr().out.startswith("slower: ")
-    assert cli.main(["doctor", "compare", fast, fast]) == 0
-
-
-def test_compare_tells_its_use(capsys: Output) -> None:
-    assert cli.main(["doctor", "compare", "--help"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("usage: cordwood doctor compare [-h] before.json after.json\n")
-    assert "the report of the earlier run" in told
-    assert "1 if training got slower" in told
-    assert "--steps" not in told
-
-
-@pytest.mark.parametrize("data", [b"", b"{}", b'{"schema_version": 99}', b"\xff"])
-def test_compare_refuses_what_is_no_report(data: bytes, tmp_path: Path, capsys: Output) -> None:
-    good = saved(tmp_path / "good.json", forward=20.0)
-    (tmp_path / "bad.json").write_bytes(data)
-    assert cli.main(["doctor", "compare", good, str(tmp_path / "bad.json")]) == 3
-    assert "bad.json is no report" in capsys.readouterr().err
-
-
-def test_compare_tells_of_a_file_that_is_not_there(tmp_path: Path, capsys: Output) -> None:
-    good = saved(tmp_path / "good.json", forward=20.0)
-    assert cli.main(["doctor", "compare", str(tmp_path / "god.json"), good]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"cordwood: there is no report {tmp_path / 'god.json'}: cordwood doctor --json ")
-    assert err.endswith(f"did you mean {good!r}?\n")
-    assert cli.main(["doctor", "compare", str(tmp_path), good]) == 3
-    assert capsys.readouterr().err == f"cordwood: {tmp_path}: Is a directory: the report cannot be read\n"
 
 
 TRAINING = """

@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from cordwood.cli import comparing
 from cordwood.cli.colour import wants_colour
-from cordwood.cli.output import plain_output
+from cordwood.cli.output import plain_output, print_as_shown
 from cordwood.cli.progress import Progress
 from cordwood.errors import StorageError, UsageError
 from cordwood.spelling import did_you_mean, did_you_mean_path
@@ -33,19 +34,6 @@ examples:
 
 The report goes to stderr: stdout is the script's. Exit code: the script's own if that is not 0; else 1 if something
 is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2: wrong use; 3: a bad report.
-"""
-_COMPARE = "compare"
-_COMPARES = """\
-Puts two reports side by side, the earlier one first: steps and phases, findings that are gone, not judged again and
-new, and what was predicted beside what was got."""
-_COMPARE_EXAMPLES = """\
-examples:
-  cordwood doctor --json before.json train.py
-  cordwood doctor --json after.json train.py          after the change
-  cordwood doctor compare before.json after.json      did it get better?
-
-The comparison goes to stdout. Exit code: 1 if training got slower beyond the noise, else 0; 2: wrong use; 3: a file
-that is no report, or one without a step that was measured. A script with that name is run as ./compare.
 """
 _CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 _BAD_DATA = 3
@@ -86,9 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"no {what} to run is given: cordwood doctor {'-m pkg.train' if arguments.module else 'train.py'}"
         )
-    if words[0] == _COMPARE and not arguments.module:
+    if words[0] == comparing.WORD and not arguments.module:
         _refuse_options(arguments)
-        return _compare(words[1:])
+        return comparing.run(words[1:])
     return _examine(words, arguments)
 
 
@@ -143,7 +131,7 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     if not arguments.quiet and not rank and not unsaved:
         for name, file in written.items():
             if file is not None:
-                _print(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
+                print_as_shown(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
     return code or unsaved or report.exit_code
 
 
@@ -180,7 +168,7 @@ def _check_script(script: str, module: bool) -> None:
     """A script that is not there, before torch is imported: what may have been meant?"""
     if module or Path(script).exists():
         return
-    meant = did_you_mean_path(script) or did_you_mean(script, [_COMPARE])
+    meant = did_you_mean_path(script) or did_you_mean(script, [comparing.WORD])
     raise UsageError(f"{script} is no file: a Python script is expected, or -m and the name of a module{meant}")
 
 
@@ -242,13 +230,7 @@ def print_report(report: "Report", stream: TextIO) -> None:
     from cordwood.doctor.terminal import format_text
 
     width = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
-    _print(format_text(report.document, width, wants_colour(stream), _shows_blocks(stream)), stream)
-
-
-def _print(text: str, stream: TextIO) -> None:
-    """Letters that the stream does not know must not be what a long run ends with."""
-    encoding = stream.encoding or "ascii"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    print_as_shown(format_text(report.document, width, wants_colour(stream), _shows_blocks(stream)), stream)
 
 
 def _shows_blocks(stream: TextIO) -> bool:
@@ -286,35 +268,3 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
             f"{given[0]} is for examining a script: compare takes two reports and no options, and prints to stdout: "
             "cordwood doctor compare before.json after.json"
         )
-
-
-def _compare(words: list[str]) -> int:
-    if any(word in ("-h", "--help") for word in words):
-        _compare_parser().print_help()
-        return 0
-    options = [word for word in words if word.startswith("-")]
-    if options:
-        raise UsageError(f"compare has no option {options[0]}: cordwood doctor compare before.json after.json")
-    if len(words) != 2:
-        raise UsageError(
-            "compare takes two reports, before and after: cordwood doctor compare before.json after.json "
-            f"(given: {len(words)}; a script of that name is run as ./compare)"
-        )
-    from cordwood.doctor.comparison import compare
-    from cordwood.doctor.report import Report
-
-    comparison = compare(Report.load(words[0]), Report.load(words[1]))
-    _print(str(comparison), sys.stdout)
-    return comparison.exit_code
-
-
-def _compare_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="cordwood doctor compare",
-        description=_COMPARES,
-        epilog=_COMPARE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("before", metavar="before.json", help="the report of the earlier run, from --json")
-    parser.add_argument("after", metavar="after.json", help="the report of the later run")
-    return parser

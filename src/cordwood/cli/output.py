@@ -96,6 +96,12 @@ def give_up() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def print_as_shown(text: str, stream: TextIO) -> None:
+    """Print now, whatever letters the stream knows: those that it does not must not be what a long run ends with."""
+    encoding = stream.encoding or "ascii"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+
+
 def _finish(checked: _Checked) -> None:
     if checked.failed is not None:  # argparse drops what happens to its help
         raise checked.failed
