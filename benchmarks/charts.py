@@ -25,11 +25,12 @@ SCALES: dict[Kind, float] = {"rate": 1e-6, "ms": 1e3, "digits-ms": 1e3}  # as th
 # Whoever is known looks the same in every picture; others take what is left.
 KNOWN = (
     "ours, raw", "ours, balanced", "FFCV", "TensorDict memmap", "LMDB", "HDF5", "WebDataset", "one .pt a sample",
+    "LitData", "one zipped .pt a sample",
 )  # fmt: skip
 # Everybody has a colour and a marker that nobody else has, since few people see all colours, and none in print. Greys
 # are left to limits and to the grid.
-LIGHT = ("#ea580c", "#1d4ed8", "#047857", "#c026d3", "#0891b2", "#0c0a09", "#65a30d", "#9f1239", "#a16207", "#f472b6")
-DARK = ("#fb923c", "#6090ff", "#10b981", "#e879f9", "#67e8f9", "#fafaf9", "#bef264", "#f43f5e", "#fde047", "#f9a8d4")
+LIGHT = ("#ea580c", "#1d4ed8", "#047857", "#c026d3", "#0891b2", "#0c0a09", "#65a30d", "#9f1239", "#8f7a00", "#a78bfa")
+DARK = ("#fb923c", "#6090ff", "#10b981", "#e879f9", "#67e8f9", "#fafaf9", "#bef264", "#f43f5e", "#f7e93c", "#8a4af3")
 _PLUS = "M-1.6-5.4h3.2v3.8h3.8v3.2h-3.8v3.8h-3.2v-3.8h-3.8v-3.2h3.8z"
 MARKERS = (
     '<circle r="4.5"/>',

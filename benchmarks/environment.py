@@ -5,6 +5,8 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 PACKAGES = (
@@ -12,6 +14,25 @@ PACKAGES = (
     "zstandard", "safetensors", "tokenizers", "ffcv", "numba", "litdata", "webdataset",
     "tensordict", "lmdb", "h5py", "simplejpeg", "jpeg4py",
 )  # fmt: skip
+UNKNOWN = "unknown"
+QUIET = 0.25  # load for each core: what a desktop does by itself
+PATIENCE_SECONDS = 240.0  # the average is that of a minute: what ended just now is forgotten by then
+_LOOK_SECONDS = 5.0
+
+
+def wait_for_quiet() -> None:
+    """Wait while the machine has other work: a recorded run should not share it. It says so, and does not for ever."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    most = QUIET * (os.cpu_count() or 1)
+    told = False
+    while load() != UNKNOWN and float(load()) > most:
+        if time.monotonic() > end:
+            print(f"the load is still {load()}: figures will be those of a busy machine", file=sys.stderr)
+            return
+        if not told:
+            told = True
+            print(f"the load is {load()}: waiting until the machine is quiet ...", file=sys.stderr, flush=True)
+        time.sleep(_LOOK_SECONDS)
 
 
 def environment(root: Path) -> dict[str, str]:
@@ -92,4 +113,4 @@ def load() -> str:
     try:
         return f"{os.getloadavg()[0]:.2f}"
     except OSError:
-        return "unknown"
+        return UNKNOWN

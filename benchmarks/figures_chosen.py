@@ -154,6 +154,12 @@ FIGURES: tuple[Figure | Count, ...] = (
     ),
     Figure("feed", _FLOATS, _BALANCED, _FFCV, "bytes a sample", _BYTES, _FFCV_NAME, "size"),
     Figure(
+        "feed", _FLOATS, "ours, raw, uint8 stored, normalize", _FFCV, "samples a second",
+        {"en": 'the same, both uncompressed uint8 (`goal="raw"`): samples/s',
+         "zh": '同上，双方都是不压缩的 uint8（`goal="raw"`）：样本/秒'},
+        both("FFCV"), "rate",
+    ),
+    Figure(
         "feed", _DISK, f"{_BALANCED}, memory=mmap", "FFCV raw, NormalizeImage, random", "samples a second",
         {"en": "the same, with nothing in the page cache: samples/s", "zh": "同上，页缓存为空：样本/秒"}, _FFCV_NAME,
         "rate", goal="feed-cold-speed-ffcv",

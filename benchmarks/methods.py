@@ -95,14 +95,12 @@ METHODS = {
 * **Healthy scripts** are run five times each: a finding above information level is a false one.
 {VERDICTS}""",
     "scaling": """\
-* **Figures, taken in turns.** Contenders run A B C A B C ..., seven rounds; a figure is the median over the
-  rounds, and those in brackets are the lower and upper quartile. Whiskers in a picture are the same quartiles.
+* **Figures, taken in turns.** Contenders run A B C A B C ..., at most seven rounds here; a figure is the median
+  over the rounds, and those in brackets are the lower and upper quartile. Whiskers in a picture are the same quartiles.
 * **Equality first.** Before anything is timed, a whole pass of every reader is compared with the source, bit for bit.
 * **Rivals at their best.** Of a rival's documented ways the one that is fastest in a pass before is timed.
 * **Limits.** The dashed lines are what the machine itself does, in the same rounds: copying memory into memory that was
   used before, with as many threads as there are cores, and reading a file from one end to the other in large blocks,
   after it was dropped from the page cache.
-* **Warm** is from the page cache. **Cold** is after its files were dropped from it before each pass, off the clock.
-* **Not everybody.** LitData and the zipped .pt files are in no curve: this suite does not run them. The chapters on
-  stores and on the Loader have figures of both.""",
+* **Warm** is from the page cache. **Cold** is after its files were dropped from it before each pass, off the clock.""",
 }

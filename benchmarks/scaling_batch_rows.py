@@ -13,7 +13,7 @@ TITLE = "Batches of all sizes"
 KEYS: tuple[str, ...] = ()
 BATCHES = (1, 4, 16, 64, 256, 1024)
 FEW_BATCHES = (1, 16, 256)  # of a quick run
-SAMPLES, SLOW = 8192, 512
+SAMPLES, SLOW = 8192, 4096
 GOALS = ("raw", "balanced")
 
 
@@ -38,7 +38,7 @@ def measure(settings: Settings) -> Outcome:
     title = "Batches of all sizes, 3 KiB images, shuffled, from the page cache: samples a second"
     table = curves.table(title, chart, [f"{batch:,}" for batch in batches], "bytes")
     table.notes += [
-        f"{len(samples):,} samples; WebDataset and the .pt files: {SLOW:,}, or a batch. Ours is the Loader.",
+        f"{len(samples):,} samples; LitData, WebDataset and the .pt files: {SLOW:,}, or a batch. Ours is the Loader.",
         *(f"Not measured: {line}" for line in missing.values()),
     ]
     return Outcome([table])

@@ -16,7 +16,7 @@ from benchmarks.scaling_curves import Curves, cores, fastest_ways, rates
 from benchmarks.scaling_limits import DISK, MEMORY, disk_read, memory_copy
 from benchmarks.store_contest import Contest, Packer
 from benchmarks.store_data import SEED, Samples
-from benchmarks.store_rivals import FOR_CURVES, NUMPY, Rival, installed
+from benchmarks.store_rivals import FOR_CURVES, LITDATA, NUMPY, Rival, installed
 from benchmarks.store_rivals_ffcv import FfcvDefault
 from benchmarks.tensor_data import scratch
 
@@ -38,7 +38,7 @@ class Amount:
     least: int  # bytes that a pass over the page cache reads, again and again the same
 
 
-FULL = Amount(64 << 20, 32768, 512, 256 << 20)
+FULL = Amount(64 << 20, 32768, 4096, 256 << 20)
 QUICK = Amount(20 << 20, 512, 128, 1)
 
 
@@ -56,7 +56,7 @@ def measure(settings: Settings) -> Outcome:
         cold.add(place, from_disk)
     notes = [
         f"Parts of photographs as uint8, and mosaics of them where they are larger than one: {amount.total >> 20} MiB, "
-        f"or {amount.most:,} samples; WebDataset and the .pt files: {amount.few:,} at most. "
+        f"or {amount.most:,} samples; LitData, WebDataset and the .pt files: {amount.few:,} at most. "
         f"Batches of {LARGEST_BATCH}, or of as many as {BATCH_BYTES >> 20} MiB have. MB are those of the pixels.",
         *(f"Not measured: {line}" for line in missing.values()),
     ]
@@ -74,7 +74,8 @@ def table_of(curves: Curves, word: str, limit: str, notes: list[str]) -> Table:
     if word == "cold":
         table.notes.append(
             "What is stored in fewer bytes can pass the line of the disk: the disk has fewer bytes to deliver. "
-            "WebDataset reads its files in order; everybody else reads samples in random order."
+            "WebDataset reads its files in order; everybody else reads samples in random order. LitData is not "
+            "here: its loaders keep chunks in memory from one epoch to the next, so they cannot be dropped."
         )
     return table
 
@@ -107,7 +108,8 @@ def measure_size(
     drops = {name: partial(let_go, files_below(place)) for name, place in places.items()}
     whole = folder / "rows.npy"
     disk = disk_read(whole, partial(let_go, [whole]))
-    return warm, rates(settings, ways | once, [disk], unit=nbytes, before=drops)
+    from_disk = {name: way for name, way in (ways | once).items() if name != LITDATA.name}
+    return warm, rates(settings, from_disk, [disk], unit=nbytes, before=drops)
 
 
 def files_below(folder: Path) -> list[Path]:

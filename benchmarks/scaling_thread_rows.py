@@ -1,5 +1,6 @@
 """One thread, or worker process, to as many as there are cores: photographs as uint8 in shuffled epochs."""
 
+import copy
 from typing import Any
 
 from benchmarks.feed_ours import Fed, as_bytes
@@ -8,10 +9,8 @@ from benchmarks.scaling_curves import Curves, cores, fastest_ways, rates, sample
 from benchmarks.scaling_limits import MEMORY, SOURCE, memory_copy
 from benchmarks.store_contest import Contest, Packer
 from benchmarks.store_data import photographs
-from benchmarks.store_rivals import FFCV_ARRAYS, FILES, WEBDATASET, Rival, installed
+from benchmarks.store_rivals import FFCV_ARRAYS, FILES, LITDATA, WEBDATASET, ZIPPED, Rival, installed
 from benchmarks.store_rivals_ffcv import FfcvDefault
-from benchmarks.store_rivals_indexed import OneFileEach
-from benchmarks.store_rivals_loaders import WebDataset
 from benchmarks.tensor_data import scratch
 
 TITLE = "Threads"
@@ -19,7 +18,7 @@ KEYS: tuple[str, ...] = ()
 BATCH = 64
 LEAST = 4096  # samples of an epoch of ours and of FFCV's, so that its beginning is little against it
 GOALS = ("raw", "balanced")
-RIVALS: tuple[Rival, ...] = (FFCV_ARRAYS, WEBDATASET, FILES)
+RIVALS: tuple[Rival, ...] = (FFCV_ARRAYS, LITDATA, WEBDATASET, FILES, ZIPPED)
 
 
 def measure(settings: Settings) -> Outcome:
@@ -49,7 +48,7 @@ def measure(settings: Settings) -> Outcome:
     table = curves.table(title, chart, [str(n) for n in places], "bytes")
     table.notes += [
         "The thread that asks for batches is not counted: it only waits. FFCV has threads, and is given the pixels as "
-        "arrays; WebDataset and the stock DataLoader of the .pt files have worker processes.",
+        "arrays; LitData, WebDataset and the stock DataLoader of the .pt files have worker processes.",
         *(f"Not measured: {line}" for line in missing.values()),
     ]
     return Outcome([table])
@@ -65,7 +64,7 @@ def with_workers(rival: Rival, threads: int, least: int) -> Packer:
     """The same rival, told how many."""
     if rival is FFCV_ARRAYS:
         return FfcvDefault(threads, least)
-    told: Any = WebDataset() if rival is WEBDATASET else OneFileEach()
+    told: Any = copy.copy(rival)
     told.workers = (threads,)
     packer: Packer = told
     return packer

@@ -48,8 +48,10 @@ FOR_CURVES: Sequence[Rival] = (
     TENSORDICT,
     LightningMemoryMap(readahead=True),
     HDF5,
+    LITDATA,
     WEBDATASET,
     FILES,
+    ZIPPED,
 )  # as they are unless told otherwise: where everything that is read fits into memory, reading ahead is good
 FEW = 256  # photographs as zipped files, which are slow to write and to read
 FEW_SMALL = 1024  # small samples as such files

@@ -65,6 +65,7 @@ class LitData:
 
     name = "LitData"
     takes_all = False
+    workers: tuple[int, ...] = (0, WORKERS)
 
     def available(self) -> None:
         need("litdata")
@@ -79,7 +80,7 @@ class LitData:
     def epochs(self, samples: Samples, folder: Path, batch: int) -> list[Epoch]:
         litdata = need("litdata")
         found = []
-        for workers in (0, WORKERS):
+        for workers in self.workers:
             loader = litdata.StreamingDataLoader(
                 litdata.StreamingDataset(str(folder), shuffle=True, drop_last=False),
                 batch_size=batch,

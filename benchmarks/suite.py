@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.environment import environment, load
+from benchmarks.environment import environment, load, wait_for_quiet
 from benchmarks.goals import GOALS
 from benchmarks.harness import MismatchError, UnavailableError
 from benchmarks.outcome import Outcome, Settings
@@ -62,9 +62,12 @@ def main(suite: Suite, argv: Sequence[str] | None) -> int:
     options = parser.parse_args(argv)
     parts = suite.chosen(options.only)
     if not parts:
-        parser.error(f"no part has {' or '.join(options.only)} in its title or goals")
+        titles = "; ".join(part.TITLE for part in suite.parts)
+        parser.error(f"no part has {' or '.join(options.only)} in its title or goals; the titles are: {titles}")
     words = [*(["--quick"] if options.quick else []), *(f"--only {word}" for word in options.only)]
     command = " ".join([f"cordwood bench {suite.name}", *words])
+    if not options.quick:
+        wait_for_quiet()
     try:
         result = run(parts, Settings.choose(options.cache, quick=options.quick), command)
     except MismatchError as error:

@@ -10,8 +10,7 @@ from benchmarks.goals import BY_KEY, GOALS, Goal
 from benchmarks.harness import Spread
 from benchmarks.outcome import Chart, Outcome, Table
 from benchmarks.report import bar, number, to_markdown, to_terminal, write_page, written
-from benchmarks.scaling_thread_rows import RIVALS
-from benchmarks.store_rivals import FOR_CURVES, LITDATA, ZIPPED
+from benchmarks.store_rivals import FFCV, FOR_CURVES, FOR_PHOTOGRAPHS, NUMPY
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_the_page_holds_command_goals_tables_and_machine(result: dict[str, Any])
     page = to_markdown({"codecs": json.loads(json.dumps(result))})
     assert "```sh\ncordwood bench codecs\n```" in page
     assert "| `small`: decoding speed, of WebP's | >= 2x | >= 5x | 2.50 [2.25, 3.00] | met must |" in page
-    assert "| `a \\| b` | 12,345 |" in page
+    assert "| <code>a &#124; b</code> | 12,345 |" in page
     assert "* What it means." in page
     assert "* Not measured: the index is away" in page
     assert "* Not measured (weights-float32-saved, weights-bfloat16-saved): the index is away" in page
@@ -124,10 +123,9 @@ def test_packages_that_were_not_there_are_not_listed(result: dict[str, Any]) -> 
     assert page.endswith("| processor | an abacus |\n| torch | 2.13.0 |\n")
 
 
-def test_the_chapter_of_curves_tells_who_is_not_in_them(result: dict[str, Any]) -> None:
-    """LitData has figures in other chapters, so whoever looks for its curve is told."""
-    assert not {LITDATA, ZIPPED} & {*FOR_CURVES, *RIVALS}
-    assert "LitData and the zipped .pt files are in no curve" in to_markdown({"scaling": result})
+def test_every_rival_that_keeps_a_dataset_is_in_the_curves() -> None:
+    names = {rival.name for rival in FOR_PHOTOGRAPHS} - {NUMPY.name, FFCV.name}  # no rival; told apart as "FFCV"
+    assert names | {"FFCV"} == {rival.name for rival in FOR_CURVES}
 
 
 def test_a_quick_run_says_so_on_its_page(result: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from benchmarks.scaling_size_rows import Amount, mosaic, pictures  # noqa: E402
 from benchmarks.scaling_thread_rows import thread_counts, with_workers  # noqa: E402
 from benchmarks.store_contest import Contest  # noqa: E402
 from benchmarks.store_data import LONGEST, Batch, Epoch, Samples, random_batches  # noqa: E402
-from benchmarks.store_rivals import FFCV_ARRAYS, FILES, WEBDATASET  # noqa: E402
+from benchmarks.store_rivals import FFCV_ARRAYS, FILES, LITDATA, WEBDATASET, ZIPPED  # noqa: E402
 from benchmarks.store_rivals_ffcv import FfcvDefault  # noqa: E402
 from tests.benchmarks.tiny import Copies, measured, rows_of, tiny_settings  # noqa: E402
 
@@ -177,7 +177,7 @@ def test_rivals_are_told_how_many_threads() -> None:
     ffcv: Any = with_workers(FFCV_ARRAYS, 3, 7)
     assert isinstance(ffcv, FfcvDefault)
     assert (ffcv.name, ffcv.workers, ffcv.least) == ("FFCV", 3, 7)
-    for rival in (WEBDATASET, FILES):
+    for rival in (LITDATA, WEBDATASET, FILES, ZIPPED):
         told: Any = with_workers(rival, 3, 7)
         assert type(told) is type(rival)
         assert told.workers == (3,)

@@ -33,6 +33,7 @@ def part(title: str, *keys: str, measured: float | None = None, error: Exception
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Results go to a folder of the test's own."""
     monkeypatch.setattr(suite, "ROOT", tmp_path)
+    monkeypatch.setattr(suite, "wait_for_quiet", lambda: None)
     (tmp_path / "docs").mkdir()
     return tmp_path
 
