@@ -4,8 +4,8 @@ import argparse
 import os
 import shutil
 import sys
-from contextlib import suppress
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,7 +13,18 @@ from cordwood.cli import comparing
 from cordwood.cli.colour import wants_colour
 from cordwood.cli.output import plain_output, print_as_shown
 from cordwood.cli.progress import Progress
-from cordwood.errors import StorageError, UsageError
+from cordwood.cli.reportfiles import (
+    CONTENTS,
+    are_nobodys,
+    are_unmet,
+    changed_at,
+    check_outputs,
+    misplaced,
+    of_rank,
+    save,
+    tell_of_misplaced,
+)
+from cordwood.errors import UsageError
 from cordwood.spelling import did_you_mean, did_you_mean_path
 
 if TYPE_CHECKING:
@@ -35,9 +46,7 @@ examples:
 The report goes to stderr: stdout is the script's. Exit code: the script's own if that is not 0; else 1 if something
 is worth changing; else 0. compare: 1 if training got slower beyond the noise; 2: wrong use; 3: a bad report.
 """
-_CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 _BAD_DATA = 3
-_WRONG_USE = 2  # also argparse's code in most scripts, for an option that they do not know
 _SECONDS = 20.0
 _INTERRUPTED = 130  # by Ctrl-C, as shells have it
 
@@ -86,8 +95,8 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.seconds < float("inf"):
         raise UsageError(f"--seconds {arguments.seconds}: a number of seconds is expected, 0 or more")
     rank = _rank()
-    files = {name: _of_rank(getattr(arguments, name), rank) for name in _CONTENTS}
-    _check_outputs({f"--{name}": file for name, file in files.items()})
+    files = {name: of_rank(getattr(arguments, name), rank) for name in CONTENTS}
+    check_outputs({f"--{name}": file for name, file in files.items()})
     _check_script(words[0], arguments.module)
     for name, file in files.items():  # the script may go to another folder
         setattr(arguments, name, None if file is None else file.absolute())
@@ -95,44 +104,53 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     from cordwood.doctor.script import Options, run_script  # imports torch: `cordwood --help` must not
 
     stderr, spare = sys.stderr, _duplicate(sys.stderr)  # the script may close it, or put something else in its place
-    profile: Path | None = arguments.pstats
-    judging = _Judging(stderr) if not arguments.quiet and not rank and stderr.isatty() else None
+    tells = not arguments.quiet and not rank
+    asked = {option: file for option, file in misplaced(words).items() if tells and files[option[2:]] is None}
+    at_once = are_nobodys(asked, words[0]) if not arguments.module else []
+    tell_of_misplaced(words[0], at_once, arguments.module, stderr)
+    judging = _Judging(stderr) if tells and stderr.isatty() else None
     options = Options(
         steps=arguments.steps,
         seconds=arguments.seconds,
-        pstats=None if profile is None else str(profile),
+        pstats=None if arguments.pstats is None else str(arguments.pstats),
         progress=judging,
     )
-    was_there, folder = _changed_at(profile), Path.cwd()
+    was_there, folder = changed_at(arguments.pstats), Path.cwd()
     with plain_output():
         code, report = run_script(words[0], words[1:], options, module=arguments.module)
     if judging is not None:
         judging.clear()
     stderr = _open_again(stderr, spare)
-    if not arguments.quiet and not rank:
-        names = [name for name, file in files.items() if file is None and _is_misplaced(name, words, code, folder)]
-        _tell_of_misplaced(words[0], names, arguments.module, stderr)
+    later = {option: file for option, file in asked.items() if option not in at_once}
+    with _who_reads_may_leave(stderr):
+        tell_of_misplaced(words[0], are_unmet(later, code, folder), arguments.module, stderr)
     if report is None:
         return code
     if code:
         seen = (report.document["steps"] or {}).get("count", 0)
         how = "was interrupted" if code == _INTERRUPTED else f"ended with exit code {code}"
         report.tell_end(f"the script {how}", all_seen=arguments.steps is None or seen < arguments.steps)
-    if not arguments.quiet and not rank:
-        print_report(report, stderr)
-    written = dict(files)
-    if profile is not None and _changed_at(profile) == was_there:
-        written["pstats"] = None
-        from cordwood.tensors.sizes import printable
+    # Files first: who reads the report may have seen enough, and closed the pipe, before its end.
+    unsaved = save(report, {".json": arguments.json, ".html": arguments.html})
+    if arguments.pstats is not None and changed_at(arguments.pstats) == was_there:
+        files["pstats"] = None
+        unsaved_profile = [_why_no_profile(report, arguments.pstats)]
+    else:
+        unsaved_profile = []
+    written = [f"cordwood: {CONTENTS[name]} is in {file}" for name, file in files.items() if file is not None]
+    with _who_reads_may_leave(stderr):
+        if tells:
+            print_report(report, stderr)
+        for line in (*unsaved_profile, *unsaved, *(written if tells and not unsaved else ())):
+            print_as_shown(line, stderr)
+    return code or (_BAD_DATA if unsaved else report.exit_code)
 
-        why = report.document["missing"].get("stacks", "there was too little to sample")
-        print(f"cordwood: --pstats {profile} was not written: {printable(why)}", file=stderr)
-    unsaved = _save(report, {".json": arguments.json, ".html": arguments.html}, stderr)
-    if not arguments.quiet and not rank and not unsaved:
-        for name, file in written.items():
-            if file is not None:
-                print_as_shown(f"cordwood: {_CONTENTS[name]} is in {file}", stderr)
-    return code or unsaved or report.exit_code
+
+def _why_no_profile(report: "Report", profile: Path) -> str:
+    from cordwood.tensors.sizes import printable
+
+    why = report.document["missing"].get("stacks", "there was too little to sample")
+    return f"cordwood: --pstats {profile} was not written: {printable(why)}"
 
 
 class _Judging(Progress):
@@ -172,57 +190,20 @@ def _check_script(script: str, module: bool) -> None:
     raise UsageError(f"{script} is no file: a Python script is expected, or -m and the name of a module{meant}")
 
 
-def _is_misplaced(name: str, words: list[str], code: int, folder: Path) -> bool:
-    """Whether a file seems to be asked of us behind the script's name. Many scripts have a --json of their own.
-
-    It seems so if the script refused its words, or made no file of the name that they give.
-    """
-    option = f"--{name}"
-    for word, following in pairwise([*words[1:], ""]):
-        before, equals, value = word.partition("=")
-        if before == option:
-            file = value if equals else following
-            if code == _WRONG_USE or (file.lower().endswith(f".{name}") and not (folder / file).exists()):
-                return True
-    return False
-
-
-def _tell_of_misplaced(script: str, names: list[str], module: bool, stderr: TextIO) -> None:
-    """The script got these words, and most scripts ignore what they do not know."""
-    for name in names:
-        print(
-            f"cordwood: --{name} stands behind {script}, so it went to the script; the doctor's own options come "
-            f"before: cordwood doctor --{name} FILE {'-m ' if module else ''}{script}",
-            file=stderr,
-        )
-
-
-def _save(report: "Report", files: dict[str, Path | None], stderr: TextIO) -> int:
-    """Write the files, after what was found has been told; the exit code if one cannot be written after all."""
-    code = 0
-    for suffix, file in files.items():
-        try:
-            if file is not None:
-                report.save_as(suffix, file)
-        except StorageError as error:
-            print(f"cordwood: {error}", file=stderr)
-            code = _BAD_DATA
-    return code
-
-
-def _changed_at(file: Path | None) -> int | None:
-    return file.stat().st_mtime_ns if file is not None and file.exists() else None
+@contextmanager
+def _who_reads_may_leave(stream: TextIO) -> Iterator[None]:
+    """Tell somebody who may stop reading in the middle, as `head` does: the exit code stays what it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # so that Python has somewhere to write the rest to at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _rank() -> int:
     """Of how many processes that torchrun started this is; the first one tells."""
     rank = os.environ.get("RANK", "0")
     return int(rank) if rank.isdigit() else 0
-
-
-def _of_rank(file: Path | None, rank: int) -> Path | None:
-    """Each rank of a torchrun job writes a file of its own."""
-    return file.with_suffix(f".rank{rank}{file.suffix}") if file is not None and rank else file
 
 
 def print_report(report: "Report", stream: TextIO) -> None:
@@ -241,27 +222,9 @@ def _shows_blocks(stream: TextIO) -> bool:
     return True
 
 
-def _check_outputs(files: dict[str, Path | None]) -> None:
-    """Refuse what cannot be written before hours of training, not after them."""
-    seen: dict[Path, str] = {}
-    for option, file in files.items():
-        if file is None:
-            continue
-        where = f"{option} {file}"
-        if file.is_dir():
-            raise UsageError(f"{where} is a folder, but the name of a file is expected")
-        if not file.absolute().parent.is_dir():
-            raise UsageError(f"{where}: there is no folder {file.absolute().parent}")
-        if not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
-            raise UsageError(f"{where} may not be written")
-        other = seen.setdefault(file.resolve(), option)
-        if other != option:
-            raise UsageError(f"{where} is the same file as that of {other}")
-
-
 def _refuse_options(arguments: argparse.Namespace) -> None:
     """Options of an examination say nothing about a comparison: better refused than ignored."""
-    given = [f"--{name}" for name in ("steps", *_CONTENTS) if getattr(arguments, name) is not None]
+    given = [f"--{name}" for name in ("steps", *CONTENTS) if getattr(arguments, name) is not None]
     given += ["--seconds"] * (arguments.seconds != _SECONDS) + ["--quiet"] * arguments.quiet
     if given:
         raise UsageError(
