@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,11 +31,13 @@ class Runs:
     code: int = 0
     report: Report | None = None
     remove: Path | None = None  # a folder that the script removes
+    look: Callable[[], object] = lambda: None  # called when the script begins
     calls: list[tuple[str, list[str], script.Options, bool]] = field(default_factory=list)
 
     def __call__(
         self, target: str, arguments: list[str], options: script.Options, *, module: bool = False
     ) -> tuple[int, Report | None]:
+        self.look()
         self.calls.append((target, list(arguments), options, module))
         print("the script's own words")
         if self.remove is not None:
@@ -95,9 +98,25 @@ def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> N
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "before"), [("train()", True), ("import argparse; train()", False), ("train(get_args())", False)]
+)
+def test_a_script_without_options_is_warned_for_before_it_runs(
+    text: str, before: bool, runs: Runs, capsys: Output
+) -> None:
+    Path("train.py").write_text(text)
+    runs.report = None
+    told: list[str] = []
+    runs.look = lambda: told.append(capsys.readouterr().err)
+    cli.main(["doctor", "train.py", "--html", "r.html"])
+    assert ("--html stands behind train.py" in told[0]) is before
+    assert ("--html stands behind train.py" in capsys.readouterr().err) is not before
+
+
 @pytest.mark.parametrize("words", [["--json", "z"], ["--json"], ["--json=made.json"], ["--json", "made.json"]])
 def test_an_option_of_the_scripts_own_is_not(runs: Runs, words: list[str], capsys: Output) -> None:
     Path("made.json").touch()  # by the script
+    Path("train.py").write_text("import argparse")
     cli.main(["doctor", "train.py", *words])
     assert "stands behind" not in capsys.readouterr().err
     runs.code = 2  # the script does not know the option
@@ -344,6 +363,40 @@ def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "ValueError: too late" in done.stderr
         assert "the script ended with exit code 1 after" in done.stderr
+
+
+def test_files_are_there_though_nobody_reads_the_report(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
+    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", "--html", "r.html"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*command, "train.py", "4"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 4
+    assert Report.load(tmp_path / "r.json").document["steps"]["count"] == 40
+    assert (tmp_path / "r.html").stat().st_size > 1000
+
+
+def test_what_trials_make_a_dataset_print_is_not_the_scripts(tmp_path: Path) -> None:
+    printing = TRAINING.replace(
+        "DataLoader(torch.randn(40 * 4, 8), batch_size=4)", "DataLoader(Told(torch.randn(40 * 4, 8)), batch_size=4)"
+    ).replace(
+        "model = ",
+        "class Told(torch.utils.data.TensorDataset):\n"
+        "    def __getitem__(self, number):\n"
+        "        print('sample', number)\n"
+        "        sum(range(20000))\n"
+        "        return self.tensors[0][number]\n"
+        "model = ",
+        1,
+    )
+    (tmp_path / "printing.py").write_text(printing, encoding="utf-8")
+    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "1", "--json", "r.json", "printing.py", "0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    tried = {entry["rule"]: entry["why"] for entry in Report.load(tmp_path / "r.json").document["rules"]["abstained"]}
+    assert "no time" not in tried.get("workers", "")
+    lines = done.stdout.splitlines()
+    assert lines == [*(f"sample {number}" for number in range(160)), "trained ['0'] __main__"]
 
 
 def test_a_real_script_from_end_to_end(tmp_path: Path) -> None:

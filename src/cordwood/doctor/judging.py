@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from cordwood.doctor.findings import CURES_OF_WAITING, STARVED, Abstain, Finding, Rule
+from cordwood.doctor.hush import nothing_on_stdout
 from cordwood.doctor.rules import ALL_RULES
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ class Outcome:
 def judge(
     evidence: "Evidence", rules: Sequence[type[Rule]] = ALL_RULES, progress: Progress | None = None
 ) -> list[Outcome]:
-    """Ask every rule. Random generators are as before afterwards, whatever rules replay; Ctrl-C ends the judging.
+    """Ask every rule. Random generators are as before afterwards, whatever rules replay; what the user's code prints
+    when it is called once more is not shown; Ctrl-C ends the judging.
 
     ``progress`` is told of each rule before it is asked, and how many there are: replays and trials take their time.
     """
     outcomes: list[Outcome] = []
-    with _generators_kept():
+    with _generators_kept(), nothing_on_stdout():
         try:
             for rule in rules:
                 if progress is not None:
