@@ -166,6 +166,12 @@ def test_what_was_not_judged_again_is_not_gone(status: str) -> None:
     assert told in " ".join(str(comparison).split())
 
 
+def test_who_calls_torch_save_no_more_has_mended_it() -> None:
+    before = make_report([Finding("bloated-save", "m", "f", Place("train.py", 3), level="medium")])
+    after = make_report(abstained={"bloated-save": "no torch.save to a file was seen"})
+    assert [finding["rule"] for finding in compare(before, after).gone] == ["bloated-save"]
+
+
 def test_a_rule_that_the_second_report_does_not_know_has_not_judged() -> None:
     comparison = compare(report(41.0, promise("unheard-of", 40.0)), report(41.0))
     assert comparison.gone == []

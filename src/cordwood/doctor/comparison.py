@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from cordwood.doctor.evidence import PHASES
+from cordwood.doctor.evidence import NO_SAVES, PHASES
 from cordwood.doctor.report import ABOUT_DATA, Report
 from cordwood.doctor.wording import PHASE_NAMES, figure, milliseconds, percent, place_of, with_spread
 from cordwood.tensors.notebook import plain
@@ -183,9 +183,9 @@ def _why_not_judged(rule: str, after: Report) -> str:
     rules = after.document["rules"]
     for status in ("abstained", "failed"):
         for entry in rules[status]:
-            if entry["rule"] == rule:
+            if entry["rule"] == rule and entry["why"] != NO_SAVES:  # the cure is not to call torch.save any more
                 return f"{status}: {entry['why']}" if entry["why"] else status
-    judged = {entry["rule"] for entry in (*rules["passed"], *rules["silenced"], *after.findings)}
+    judged = {entry["rule"] for entry in (*rules["passed"], *rules["silenced"], *rules["abstained"], *after.findings)}
     return "" if rule in judged else "the second report is without this rule"
 
 

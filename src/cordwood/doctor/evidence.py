@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.tape import Tape
 
 FAILED = "the doctor failed"  # how the reason begins for what is missing by its own fault
+NO_SAVES = "no torch.save to a file was seen"  # what `cw.save` writes holds no waste, and is not looked at
 NO_TIME = "no time"  # in the reasons of rules that were given none for a replay or a trial
 LEAST_WAITING = 0.05  # of a step: less waiting for data is not worth a trial, nor a word in the verdict
 _STRETCHES = 10
@@ -134,6 +135,7 @@ class ValidationSeen:
     module: Any
     place: Place | None  # where the module is called
     batches: int = 0
+    calls: int = 0  # of the module: a batch may go through it several times
     milliseconds: float = 0.0
     with_gradients: int = 0  # batches whose forward pass built a graph
     in_train_mode: int = 0  # batches with the module in train mode

@@ -72,19 +72,16 @@ def test_both_ways_are_written_to_tell_the_time(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(rule, "measure_pair", measured)
     evidence = make_evidence({"forward": 10.0}, steps=95)
     evidence.saves = seen(torch.zeros(1_000_000)[:500_000], path=tmp_path / "x.pt", times=4).saves
-    evidence.saves[0].seconds = 4 * 0.05  # as long as in the trial
     (found,) = findings(evidence)
-    assert found.saves_ms == pytest.approx(4 * 30 / 100)
-    assert (found.level, found.verified) == ("high", "replay")
+    assert "4 times in this run; to write that takes 30.0 ms of 50.0 ms, each time" in found.message
+    assert (found.level, found.verified) == ("medium", "replay")
+    assert found.saves_ms is None  # of a step: most files are written between steps
     assert [round(size, -5) for size in sizes] == [4_000_000, 2_000_000]
     assert list(tmp_path.glob(".cordwood-doctor-*")) == []
-    for seconds, slower in ((0.075, 1.5), (5.0, 2.0), (0.001, 0.5)):
-        evidence.saves[0].seconds = 4 * seconds
-        (found,) = findings(evidence)
-        assert found.saves_ms == pytest.approx(slower * 4 * 30 / 100)
     evidence.seconds_to_spend = 0.0
     (untried,) = findings(evidence)
     assert (untried.saves_ms, untried.level, untried.verified) == (None, "medium", "measured")
+    assert untried.message.endswith("4 times in this run")
 
 
 def test_a_file_object_is_left_alone(tmp_path: Path) -> None:
