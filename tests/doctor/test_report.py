@@ -120,10 +120,29 @@ def test_other_verdicts_name_the_largest_finding() -> None:
 
 
 def test_too_little_seen_is_no_good_health() -> None:
-    assert make_report(evidence=Evidence()).verdict == "no training step was seen, so nothing can be said"
+    assert make_report(evidence=Evidence()).verdict.startswith("no training step was seen, so nothing can be said: ")
     assert "too few training steps" in make_report(evidence=make_evidence(steps=5)).verdict
     assert "too few training steps" in make_report(evidence=make_evidence(steps=0)).verdict
     assert make_report(evidence=Evidence()).exit_code == 0
+
+
+def test_most_of_a_step_beside_data_and_model_is_no_good_health() -> None:
+    beside = make_evidence({"forward": 2.0, "other": 18.0}, jitter=0.0)
+    assert make_report(evidence=beside).verdict == (
+        "90% of each step is neither data nor model, 18.0 ms of 20.0 ms: look there first"
+    )
+    found = Finding("python-bound", "m", "f", Place("some/train.py", 9), level="info")
+    report = make_report([found], beside)
+    assert report.verdict.endswith("18.0 ms of 20.0 ms, most of it at train.py:9: look there first")
+    assert report.exit_code == 0
+    assert make_report(evidence=make_evidence({"forward": 11.0, "other": 9.0}, jitter=0.0)).verdict == NOTHING
+
+
+def test_what_was_not_tried_was_not_disproved() -> None:
+    starved = make_evidence(STARVED)
+    assert make_report(evidence=starved).verdict.endswith("and no change was proved to help")
+    untried = make_report(evidence=starved, abstained={"workers": "no time was given for replays and trials"})
+    assert untried.verdict.endswith("and no change was tried: no time was given for that")
 
 
 def test_rules_that_could_not_judge_are_no_good_health() -> None:

@@ -220,20 +220,34 @@ def _rule(outcome: "Outcome", why: str) -> dict[str, str]:
     return {"rule": outcome.rule.id, "title": outcome.rule.title, "why": why}
 
 
-def _waiting_unexplained(steps: dict[str, Any], phases: dict[str, Any] | None) -> str:
+def _waiting_unexplained(
+    steps: dict[str, Any], phases: dict[str, Any] | None, rules: dict[str, list[dict[str, str]]]
+) -> str:
     """What to say where much is waited for data, and no rule says why; empty where that is little."""
     wait = phases["wait"] if phases else {"share": None}
+    tried = not any(entry["rule"] in CURES_OF_WAITING and NO_TIME in entry["why"] for entry in rules["abstained"])
     few = steps["measured"] < _STEPS_FOR_LOADING
     if (wait["share"] or 0.0) < (_STARVED if few else _MOST_OF_IT):
         return ""
     waited, whole = milliseconds(wait["mean_ms"]), milliseconds(steps["mean_ms"])
-    why = "no change was proved to help"
+    why = "no change was proved to help" if tried else f"no change was tried: {NO_TIME} was given for that"
     if few:
         why = (
             f"{steps['measured']} steps are too few to say why, {_STEPS_FOR_LOADING} are needed: run more epochs, or "
             f"smaller batches"
         )
     return f"{wait['share']:.0%} of each step is waiting for data, {waited} of {whole}, and {why}"
+
+
+def _beside_unexplained(steps: dict[str, Any], phases: dict[str, Any] | None, findings: list[dict[str, Any]]) -> str:
+    """The same where most of a step is neither data nor model: no rule proves changes of such work."""
+    other = phases["other"] if phases else {"share": None}
+    if (other["share"] or 0.0) < _MOST_OF_IT:
+        return ""
+    spent, whole = milliseconds(other["mean_ms"]), milliseconds(steps["mean_ms"])
+    told = next((found for found in findings if found["rule"] == "python-bound" and found["file"]), None)
+    where = f", most of it at {Path(told['file']).name}:{told['line']}" if told else ""
+    return f"{other['share']:.0%} of each step is neither data nor model, {spent} of {whole}{where}: look there first"
 
 
 def _nothing(findings: list[dict[str, Any]], rules: dict[str, list[dict[str, str]]]) -> str:
@@ -258,13 +272,17 @@ def _verdict(
         if failed is not None:
             return f"{failed}: what it could not see is not told"
         if steps is None:
-            return "no training step was seen, so nothing can be said"
+            return "no training step was seen, so nothing can be said: a step is what ends with `optimizer.step()`"
         if steps["measured"] < _ENOUGH_STEPS:
             return (
                 f"too few training steps to say anything: {steps['measured']} of {steps['count']} could be measured, "
                 f"{_ENOUGH_STEPS} are needed; run more epochs, or smaller batches"
             )
-        return _waiting_unexplained(steps, phases) or _nothing(findings, rules)
+        return (
+            _waiting_unexplained(steps, phases, rules)
+            or _beside_unexplained(steps, phases, findings)
+            or _nothing(findings, rules)
+        )
     first = worth[0]
     more = f"; {counted(len(worth) - 1, 'more finding')}" if len(worth) > 1 else ""
     wait = phases["wait"] if phases else None

@@ -116,7 +116,7 @@ def test_rounds_that_need_each_other_are_left_alone(script: dict[str, Any]) -> N
 def test_a_short_loop_is_silent(script: dict[str, Any]) -> None:
     x = torch.randn(32, 8)
     taken = [*samples(8.0, at(script["gate"], 6)), *samples(92.0, main_line())]
-    assert judged(evidence_of(lambda: script["gate"](x, x), taken, other=100.0)) == []
+    assert judged(evidence_of(lambda: script["gate"](x, x), taken, forward=100.0)) == []
 
 
 def test_plain_python_with_what_belongs_to_it(script: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ def test_a_loop_whose_work_is_elsewhere_is_left_alone(script: dict[str, Any]) ->
         *samples(60.0, at(script["Env"].step, 28), at(script["play"], 24)),
         *samples(40.0, main_line()),
     ]
-    findings = judged(evidence_of(lambda: torch.ones(1) + 1, taken, other=100.0))
+    findings = judged(evidence_of(lambda: torch.ones(1) + 1, taken, forward=100.0))
     assert findings == []
 
 
@@ -188,6 +188,19 @@ def test_calls_take_no_more_than_what_is_not_waited(monkeypatch: pytest.MonkeyPa
         assert evidence.tape is not None
         evidence.tape.op_ms = [0.5] * 100
         assert bool(judged(evidence)) == told
+
+
+def test_work_beside_data_and_model_is_told_with_its_line(script: dict[str, Any]) -> None:
+    """A function that is called, not a loop: nobody knows a cheaper way, but where the time goes is known."""
+    step, play = at(script["Env"].step, 28), at(script["play"], 24)
+    taken = [*samples(6, step, play), *samples(2, play)]
+    (finding,) = judged(evidence_of(lambda: torch.ones(3) + 1, taken, forward=2.0, other=16.0))
+    assert (finding.level, finding.saves_ms, finding.place and finding.place.line) == ("info", None, 28)
+    assert finding.message == (
+        "16.0 ms of a step (89%) are neither data nor model, most of it in `Env.step` (12.0 ms); no change of it was "
+        "tried"
+    )
+    assert judged(evidence_of(lambda: torch.ones(3) + 1, taken, forward=20.0, other=8.0)) == []
 
 
 def test_without_a_tape_it_abstains() -> None:

@@ -1,12 +1,15 @@
 """Steps that spend their time in Python, between operations, and the loop that makes them."""
 
+from collections import defaultdict
 from dataclasses import dataclass
+from types import CodeType
 
 import numpy as np
 
 from cordwood.doctor.evidence import PHASES, Evidence, Steps
 from cordwood.doctor.findings import MEDIUM_SHARE, Detail, Finding, Place, Rule
 from cordwood.doctor.opwork import work_at_once, work_times
+from cordwood.doctor.places import is_users, place_of
 from cordwood.doctor.pyloops import Line, LoopTime, border_lines, find_loops, plain_lines
 from cordwood.doctor.replay import op_times
 from cordwood.doctor.rounds import rounds_at_once, split_into_rounds
@@ -15,6 +18,7 @@ from cordwood.doctor.tape import Tape
 from cordwood.doctor.wording import milliseconds, percent
 
 _CALLS_SHARE = 0.30  # of a step, where there is no loop to blame
+_OTHER_SHARE = 0.30  # of a step that is neither data nor model
 _LOOP_SHARE = 0.10
 _OWN_SHARE = 0.7  # of a loop without operations: less, and the work is in functions that it calls
 _LOOP_PART = 0.1  # of the plain lines around a loop: less, and it is not the loop that they are there for
@@ -22,6 +26,10 @@ _MOST_FUNCTIONS = 10
 _MAKING = ("aten::lift_fresh", "aten::detach", "aten::_to_copy", "aten::alias")  # what torch.tensor() comes down to
 
 _TAKEN = "aten::_local_scalar_dense"  # what .item() comes down to
+_BESIDE = (
+    "# do it in every so many steps, in a thread of its own, or after training\n"
+    "# (do batches come from here? with cw.diagnose(loader=batches) as d: ... counts it as waiting for data)"
+)
 _AT_ONCE = "out = x * w    # not: for i in range(n): out[i] = x[i] * w[i]"
 _AT_ONCE_TAKEN = (
     "right = (predicted == labels).sum().item()\n"
@@ -39,7 +47,8 @@ class PythonBound(Rule):
         "are known from one step that was written down, and replayed. It speaks of a loop that takes 10% of a step or "
         "more and whose rounds work on different parts of the same tensor without needing each other, or that computes "
         "in plain Python itself. What the calls of all operations take, measured with two elements along each axis, is "
-        "information, from 30% of a step on."
+        "information, from 30% of a step on; so is what a step does beside data and model (logging, files, Python "
+        "that waits), with the line that most of it is spent in."
     )
     costs = (
         "An operation on a few elements takes microseconds to call and nanoseconds to do; a loop over elements, rows "
@@ -77,9 +86,11 @@ class PythonBound(Rule):
                     findings.append(finding)
                     told.append(loop)
         # Calls that take longer when replayed than all of a step but its waiting show a busy machine, and nothing else.
-        if findings or not _CALLS_SHARE * steps.median_ms <= work.calls <= busy:
-            return findings
-        return [_without_culprit(seen)]
+        if not findings and _CALLS_SHARE * steps.median_ms <= work.calls <= busy:
+            findings.append(_without_culprit(seen))
+        if not told and steps.phase_share("other") >= _OTHER_SHARE:
+            findings += _beside(seen)
+        return findings
 
 
 @dataclass(frozen=True)
@@ -213,6 +224,39 @@ def _without_culprit(seen: _Seen) -> Finding:
         level="info",
         details=(_functions(seen.stacks),),
     )
+
+
+def _beside(seen: _Seen) -> list[Finding]:
+    """What a step does beside data and model, if samples tell where."""
+    taken: dict[tuple[CodeType, int], float] = defaultdict(float)
+    functions: dict[CodeType, float] = defaultdict(float)
+    for sample in seen.stacks.counted:
+        users = next((entry for entry in sample.stack if is_users(entry[0])), None)
+        if sample.phase == "other" and users is not None:
+            taken[users] += sample.seconds
+            functions[users[0]] += sample.seconds
+    sampled = sum(taken.values())
+    if not sampled:
+        return []
+    ms = seen.steps.phase_ms("other")
+    function = max(functions, key=lambda code: functions[code])
+    heaviest = place_of(*max((line for line in taken if line[0] is function), key=lambda line: taken[line]))
+    lines = {place_of(*line): ms * seconds / sampled for line, seconds in taken.items()}
+    where = "" if function.co_name == "<module>" else f" in `{function.co_qualname}`"
+    return [
+        Finding(
+            rule=PythonBound.id,
+            message=(
+                f"{milliseconds(ms)} of a step ({percent(ms / seen.steps.mean_ms)}) are neither data nor model, most "
+                f"of it{where} ({milliseconds(ms * functions[function] / sampled)}); no change of it was tried"
+            ),
+            fix=_BESIDE,
+            place=heaviest,
+            verified="measured",
+            level="info",
+            details=(_lines(lines), _functions(seen.stacks)),
+        )
+    ]
 
 
 def _lines(lines: dict[Place, float]) -> Detail:
