@@ -201,16 +201,21 @@ class ModuleProbe:
 
     def _validated(self, milliseconds: float, in_eval_mode: bool) -> None:
         called = [call for call in self._called if not (in_eval_mode and call[2])]
+        known: set[int] = set()
         for seen, gradients, training, kept in called:
             found = self._validations.get(id(seen))
             if found is None:
                 place, arguments = (kept[0], kept_arguments(*kept[1:])) if kept else (seen.place, seen.arguments)
                 found = self._validations[id(seen)] = ValidationSeen(seen.module, place, arguments=arguments)
                 self._recorder.evidence.validation.append(found)
-            found.batches += 1
+            found.calls += 1
             found.milliseconds += milliseconds / len(called)
-            found.with_gradients += gradients
-            found.in_train_mode += training
+            # A loader's batch may go through a module several times; within a step there is no loader to tell by.
+            if in_eval_mode or id(seen) not in known:
+                known.add(id(seen))
+                found.batches += 1
+                found.with_gradients += gradients
+                found.in_train_mode += training
             if training and found.in_train_mode == 1:
                 found.layers = layers_in_train_mode(seen.module)
         self._called.clear()

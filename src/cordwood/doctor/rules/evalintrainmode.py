@@ -8,6 +8,7 @@ from cordwood.doctor.modes import learns_statistics
 
 _AT_LEAST = 2  # batches: one may be a look at a sample
 _MOST = 0.5  # of them: a few that are unlike the rest are something else
+_SEVERAL = 3  # passes of one batch without gradients: who draws so often wants to see the spread
 _MOST_NAMES = 4
 _LEARNS = ", and running statistics learn from validation data"
 
@@ -26,8 +27,9 @@ class EvalInTrainMode(Rule):
         "writes the validation data into its running averages."
     )
     wrong = (
-        "Monte-Carlo dropout and re-estimating batch statistics do this on purpose: silence the line. Modules without "
-        "such layers are never spoken of."
+        "Monte-Carlo dropout does this on purpose: where every batch goes through the model three times or more, "
+        "without gradients, it is information only. So does re-estimating batch statistics: silence the line. Modules "
+        "without such layers are never spoken of."
     )
     cure = "Call `model.eval()` before validation, and `model.train()` after it."
 
@@ -39,18 +41,22 @@ class EvalInTrainMode(Rule):
             layers = seen.layers
             if seen.in_train_mode < max(_AT_LEAST, _MOST * seen.batches) or not layers:
                 continue
+            passes = seen.calls / seen.batches
+            draws = passes >= _SEVERAL and not seen.with_gradients and not learns_statistics(seen.module)
+            wrong = f"its figures are wrong{_LEARNS if learns_statistics(seen.module) else ''}"
+            if draws:
+                wrong = f"right for Monte-Carlo dropout, as {passes:.0f} passes of each batch look like; else {wrong}"
             findings.append(
                 Finding(
                     rule=self.id,
                     message=(
                         f"{seen.in_train_mode} of {seen.batches} validation batches ran in train mode, though "
-                        f"{_named(layers, seen.module)}: its figures are wrong"
-                        f"{_LEARNS if learns_statistics(seen.module) else ''}"
+                        f"{_named(layers, seen.module)}: {wrong}"
                     ),
                     fix="model.eval()\nwith torch.no_grad():\n    ...  # validation\nmodel.train()",
                     place=seen.place,
                     verified="measured",
-                    level="high",
+                    level="info" if draws else "high",
                 )
             )
         return findings

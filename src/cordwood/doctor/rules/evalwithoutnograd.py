@@ -65,7 +65,8 @@ def _finding(rule: str, seen: ValidationSeen, evidence: Evidence) -> Finding:
         told = f": {human(replayed.kept_bytes)} for each batch"
     if replayed is not None and evidence.steps is not None:
         gain = replayed.gain
-        a_step = seen.with_gradients / max(evidence.steps.count, 1)
+        calls = max(seen.calls, seen.batches) / seen.batches
+        a_step = seen.with_gradients * calls / max(evidence.steps.count, 1)
         share = gain.saves_ms * a_step / max(evidence.steps.mean_ms, 1e-9)
         if gain.is_sure and share >= MEDIUM_SHARE:
             told += f"; without, a batch takes {milliseconds(gain.after_ms)} in place of {milliseconds(gain.before_ms)}"
