@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 import cordwood as cw
 from cordwood.doctor.judging import judge
+from cordwood.doctor.probes import syncs
 from cordwood.doctor.session import Session
 from cordwood.doctor.steps import StepTracker
 from tests.doctor import smallnet
@@ -73,6 +74,36 @@ def test_validation_is_seen_with_its_line(session: Session) -> None:
     (finding,) = found["eval-in-train-mode"].findings
     assert finding.place == seen.place
     assert "2 layers behave differently there, `body.1` (BatchNorm1d), `body.3` (Dropout)" in finding.message
+
+
+def test_passes_of_one_batch_are_not_batches(session: Session) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for x, y in DataLoader(data(), batch_size=8):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x, _ in DataLoader(data(32), batch_size=8):
+                torch.stack([model(x) for _ in range(5)]).var(0)
+    seen_steps(session)
+    (seen,) = session.evidence.validation
+    assert (seen.batches, seen.calls, seen.with_gradients, seen.in_train_mode) == (8, 40, 0, 8)
+
+
+def test_a_warning_names_the_users_line(session: Session) -> None:
+    """Probes stand between the user's line and torch, and torch blames who called it."""
+    told: list[tuple[str, int]] = []
+
+    def shown(message: Any, category: Any, filename: str, lineno: int) -> None:
+        told.append((filename, lineno))
+
+    noting = session._noting_warnings(shown)
+    noting("a word", UserWarning, syncs.__file__, 1)
+    noting("a word", UserWarning, "/somewhere/else.py", 2)
+    assert told[0][0] == __file__
+    assert told[1] == ("/somewhere/else.py", 2)
 
 
 def test_validation_done_right_passes(session: Session) -> None:

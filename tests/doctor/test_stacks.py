@@ -66,6 +66,16 @@ def test_frames_of_the_doctor_and_those_outside_the_script_are_left_out(script: 
     assert list(stacks.lines) == list(stacks.own_lines)
 
 
+def test_the_command_that_runs_the_script_is_no_part_of_it(script: str, tmp_path: Path) -> None:
+    """An installed command is a file as the user's own are."""
+    import cordwood.doctor.script
+
+    run, command = code("_run", cordwood.doctor.script.__file__), code("main", str(tmp_path / "bin" / "cordwood"))
+    stacks = Stacks.of([Sample(8, 0.002, "other", ((code("step", script), 2), (run, 2), (command, 2)))], 2.0, [8])
+    assert [function.name for function in stacks.functions] == ["step"]
+    assert [[frame.co_name for frame, _ in sample.stack] for sample in stacks.taken] == [["step"]]
+
+
 def test_work_on_arrays_is_told_apart(script: str) -> None:
     main, percentile = code("main", script), code("percentile", f"{LIBRARY}/numpy/lib/function_base.py")
     stacks = Stacks.of([Sample(8, 0.002, "other", ((percentile, 2), (main, 3)))], 2.0, [8])

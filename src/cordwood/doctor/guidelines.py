@@ -21,7 +21,7 @@ from cordwood.doctor.replay import op_times
 from cordwood.doctor.tape import Op, Tape
 from cordwood.doctor.wording import milliseconds, percent
 
-LEAST_SHARE = 0.05  # of the time of all operations of a step
+LEAST_SHARE = 0.05  # of the time of all operations of a step, and of the step itself
 _MOST_TOLD = 8
 _CONVOLUTION = "aten::convolution"
 _WEIGHT = 1  # which argument of a convolution is its weight
@@ -84,9 +84,11 @@ def heavy_layers(evidence: Evidence) -> list[Layer]:
             if torch.Tag.pointwise in op.func.tags:
                 layer.elementwise += 1
                 layer.elementwise_ms += ms
+    step = 0.0 if evidence.steps is None or not len(evidence.steps.times) else evidence.steps.mean_ms
     for layer in layers.values():
         layer.share = layer.ms / whole if whole else 0.0
-    return sorted((layer for layer in layers.values() if layer.share >= LEAST_SHARE), key=lambda layer: -layer.ms)
+    heavy = (layer for layer in layers.values() if layer.ms >= LEAST_SHARE * max(whole, step))
+    return sorted(heavy, key=lambda layer: -layer.ms)
 
 
 def _recurrent(evidence: Evidence) -> Callable[[str], bool]:

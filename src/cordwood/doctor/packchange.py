@@ -27,6 +27,7 @@ from cordwood.doctor.loadercode import LoaderCall, find_loader_call, iterated_na
 
 IMPORT = "import cordwood as cw"
 _STORE = "train"
+_NO_COMMAND = "# only this script can make its dataset: so it packs by itself, by no `cordwood pack` command"
 _ONCE = "  # works the first time; later on it finds everything done"
 _ASK = """
 import json, sys
@@ -61,7 +62,8 @@ class PackChange:
     @property
     def text(self) -> str:
         """All of it, as a report shows it."""
-        return "\n".join([*([self.command, ""] if self.command else []), f"# {self._where}:", *self.lines])
+        first = [self.command, ""] if self.command else [_NO_COMMAND]
+        return "\n".join([*first, f"# {self._where}:", *self.lines])
 
     @property
     def _where(self) -> str:

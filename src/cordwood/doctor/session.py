@@ -12,6 +12,7 @@ never in their way. Everything is undone at the end, or after ``steps`` steps.
 import os
 import threading
 import warnings
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 SECONDS = 20.0  # that a rule may spend on replays and trials
 _NEVER = 1 << 62
 _MEMORY_FORMATS = "memory format"
+_DOCTOR = str(Path(__file__).parent) + os.sep
 _attached = threading.Lock()
 _current: "Session | None" = None
 
@@ -159,8 +161,12 @@ class Session:
 
     def _noting_warnings(self, original: Any) -> Any:
         def showwarning(message: Any, category: Any, filename: str, lineno: int, *others: Any, **named: Any) -> None:
-            if _MEMORY_FORMATS in str(message) and self._is_attached:
-                self.evidence.warnings.append((str(message), user_place()))
+            if self._is_attached:
+                if _MEMORY_FORMATS in str(message):
+                    self.evidence.warnings.append((str(message), user_place()))
+                if filename.startswith(_DOCTOR):  # a probe stood between the user's line and torch
+                    place = user_place()
+                    filename, lineno = (filename, lineno) if place is None else (place.file, place.line)
             original(message, category, filename, lineno, *others, **named)
 
         return showwarning

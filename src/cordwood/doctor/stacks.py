@@ -23,6 +23,7 @@ from cordwood.doctor.findings import Place
 from cordwood.doctor.places import is_users, place_of
 
 _DOCTOR = str(Path(__file__).parent) + os.sep
+_RUNS = _DOCTOR + "script.py"
 _MOST_FUNCTIONS = 200  # that are kept; reports show ten
 # Packages that compute on arrays of the host: time in them is work that was taken away from the device.
 _ARRAY_PACKAGES = ("numpy", "scipy", "sklearn", "pandas")
@@ -146,7 +147,9 @@ def _places(times: dict[tuple[CodeType, int], float], scale: float) -> dict[Plac
 
 def _without_doctor(sample: Sample) -> Sample:
     """The sample without frames of the doctor, and without those outside the user's outermost one."""
-    stack = [entry for entry in sample.stack if not entry[0].co_filename.startswith(_DOCTOR)]
+    # What runs the script is no part of it, though the installed command is a file of the user's.
+    runs = next((depth for depth, (code, _) in enumerate(sample.stack) if code.co_filename == _RUNS), None)
+    stack = [entry for entry in sample.stack[:runs] if not entry[0].co_filename.startswith(_DOCTOR)]
     users = [depth for depth, (code, _) in enumerate(stack) if is_users(code)]
     if users:
         stack = stack[: users[-1] + 1]

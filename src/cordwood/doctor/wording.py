@@ -98,7 +98,7 @@ def cost_lines(cost: dict[str, Any]) -> list[str]:
     """What the doctor itself cost, as sentences."""
     lines = []
     timers, share = cost.get("timers_ms_per_step"), cost.get("share_of_steps")
-    if timers is not None:
+    if timers:
         lines.append(
             f"timing the phases takes {milliseconds(timers)} of a step"
             + (f" ({percent(share)})" if share is not None else "")

@@ -167,6 +167,6 @@ def test_how_much_a_new_iterator_costs_without_workers_is_left_to_its_trial(work
     assert finding.level == level
 
 
-def test_samples_in_memory_are_left_to_the_rule_that_tries_whole_batches() -> None:
+def test_samples_in_memory_can_be_indexed_by_whole_batches() -> None:
     (finding,) = DataStarved().judge(drawing_anew(workers=0, batch_size=64))  # an epoch is one batch
-    assert "`whole-batches`" in finding.fix
+    assert "\nloader = DataLoader(dataset, sampler=order, batch_size=None)" in finding.fix

@@ -39,6 +39,7 @@ def recorded(model: nn.Module, *shape: int, ms: Times = lambda op: 1.0) -> Evide
     probe.finish(evidence, watched)
     assert evidence.tape is not None
     evidence.tape.op_ms = [ms(op) for op in evidence.tape.ops]
+    evidence.steps = make_evidence({"forward": sum(evidence.tape.op_ms)}, jitter=0.0).steps
     return evidence
 
 
@@ -193,3 +194,12 @@ def test_small_layers_and_missing_tapes(rule: type[Rule]) -> None:
     outside.seconds_to_spend = 0.0
     with pytest.raises(Abstain, match="no time"):
         rule().judge(outside)
+
+
+def test_operations_of_a_step_that_does_something_else_are_not_worth_a_word() -> None:
+    evidence = recorded(nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU()), 2, 4, 12, 12)
+    assert heavy_layers(evidence)
+    assert evidence.tape is not None
+    whole = sum(evidence.tape.op_ms or [])
+    evidence.steps = make_evidence({"forward": whole, "wait": 99 * whole}, jitter=0.0).steps
+    assert heavy_layers(evidence) == []

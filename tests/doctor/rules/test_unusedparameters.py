@@ -32,7 +32,21 @@ def test_one_finding_for_all_parameters_of_a_module() -> None:
 def test_a_part_of_a_list_is_named_by_its_place() -> None:
     names = ["blocks.3.weight"]
     [finding] = judged(ParameterUse(10, names, names, {"blocks.3.weight": 500}, 1000))
-    assert finding.fix.endswith("model.blocks[3].requires_grad_(False)")
+    assert "\nmodel.blocks[3].requires_grad_(False)\n" in finding.fix
+
+
+def test_modules_that_have_only_the_model_in_common_are_named_one_by_one() -> None:
+    names = ["first.weight", "first.bias", "second.weight", "scale"]
+    [finding] = judged(ParameterUse(10, names, names, dict.fromkeys(names, 100), 1000, dict.fromkeys(names, AUX)))
+    assert finding.message.startswith("`first` and `scale` and `second` were never called in 10 steps: ")
+    for part in ("first", "scale", "second"):
+        assert f"\nmodel.{part}.requires_grad_(False)\n" in finding.fix
+    assert "p.requires_grad]" in finding.fix.splitlines()[-1]
+
+
+def test_a_parameter_of_the_model_itself_is_not_called_but_used() -> None:
+    [finding] = judged(ParameterUse(10, ["scale"], ["scale"], {"scale": 500}, 1000))
+    assert finding.message.startswith("`scale` was never used in 10 steps: ")
 
 
 def test_a_small_one_is_information() -> None:

@@ -13,6 +13,7 @@ from cordwood.doctor.fetches import Fetches
 from cordwood.doctor.findings import STARVED, Detail, Finding, Place, Rule
 from cordwood.doctor.rules.iteratorperbatch import one_iterator, what_happens
 from cordwood.doctor.wholetrial import stacks_samples
+from cordwood.doctor.wording import figure, milliseconds
 from cordwood.tensors.sizes import human
 
 _STARVED = 0.10  # of a step
@@ -41,10 +42,14 @@ _CURES = {
     "collate": "# make this line faster: fill a batch with whole tensors, not element by element",
     "transfer": "# let workers return tensors, which go by shared memory: lists and arrays are copied through a pipe",
 }
-_IN_MEMORY = "# the samples are in memory already: the rule `whole-batches` tries to index them by whole batches"
+_IN_MEMORY = (
+    "# the samples are in memory already; indexed by whole batches, they need not be stacked one by one:\n"
+    "order = BatchSampler(RandomSampler(dataset), batch_size=64, drop_last=False)\n"
+    "loader = DataLoader(dataset, sampler=order, batch_size=None)  # what it saves was not proved"
+)
 _SMALL = (
-    "# batches are small: handing one over takes longer than making it. Take larger batches,\n"
-    "# or none of the workers: DataLoader(..., num_workers=0)"
+    "# batches are small: handing one over from a worker takes longer than making it. Larger batches make it\n"
+    "# worth while; so may fewer workers, down to num_workers=0 (what trials of that showed: see the notes)"
 )
 
 
@@ -128,7 +133,10 @@ def _begins_anew(seen: LoaderSeen, fetches: Fetches | None, waited_ms: float) ->
 
 def _message(evidence: Evidence, steps: Steps, stage: str | None, anew: str) -> str:
     share, fetches = steps.phase_share("wait"), evidence.fetches
-    text = f"{share:.0%} of each step is waiting for data: {steps.phase_ms('wait'):.1f} of {steps.mean_ms:.1f} ms"
+    text = (
+        f"{share:.0%} of each step is waiting for data: {figure(steps.phase_ms('wait'))} of "
+        f"{milliseconds(steps.mean_ms)}"
+    )
     if anew:
         return f"{text}; {anew}"
     if fetches is None:
@@ -168,10 +176,10 @@ def _of_which(fetches: Fetches, stage: str | None) -> str:
     where = "in the training loop's own process"
     if fetches.workers:
         where = f"in {fetches.workers} workers" if fetches.workers > 1 else "in 1 worker"
-    text = f". A batch takes {fetches.total_ms:.1f} ms to make, {where}"
+    text = f". A batch takes {milliseconds(fetches.total_ms)} to make, {where}"
     if stage is None:
         return text
-    text += f", most of it to {_VERBS[stage]}: {fetches.stage_ms[stage]:.1f} ms"
+    text += f", most of it to {_VERBS[stage]}: {milliseconds(fetches.stage_ms[stage])}"
     if stage == "read" and fetches.bytes_read_per_batch:
         text += f" for {human(int(fetches.bytes_read_per_batch))}"
         if fetches.device is not None:

@@ -7,6 +7,8 @@ from cordwood.doctor.findings import Detail, Finding, Level, Place, Rule
 
 _MUCH = 0.01  # of all parameters
 _MOST_ROWS = 20
+_MOST_NAMED = 3
+_MOST_SHOWN = 5
 
 
 class UnusedParameters(Rule):
@@ -47,13 +49,12 @@ def _finding(names: list[str], use: ParameterUse) -> Finding:
     maybe_later = all(name in use.chosen for name in names)
     level: Level = "medium" if share >= _MUCH and not maybe_later else "info"
     modules = sorted({name.rpartition(".")[0] or name for name in names})
-    common = _common(names)
-    what = f"parts of `{common}`, such as `{modules[0]}`, were" if maybe_later else f"`{common}` was"
+    what = _called(modules, maybe_later, names)
     counted = f"{len(names)} parameter{'s' if len(names) > 1 else ''} with {elements:,} elements ({share:.1%} of all)"
     return Finding(
         rule=UnusedParameters.id,
-        message=f"{what} never called in {use.steps} steps: the optimizer holds {counted} that nothing trained",
-        fix=_fix(modules, common, maybe_later),
+        message=f"{what} in {use.steps} steps: the optimizer holds {counted} that nothing trained",
+        fix=_fix(modules if maybe_later else _outermost(names), maybe_later),
         place=use.places.get(names[0]),
         verified="measured",
         level=level,
@@ -67,14 +68,28 @@ def _finding(names: list[str], use: ParameterUse) -> Finding:
     )
 
 
-def _fix(modules: list[str], common: str, maybe_later: bool) -> str:
+def _called(modules: list[str], maybe_later: bool, names: list[str]) -> str:
+    """What was not called; a parameter of the model itself is no module, and can only be used."""
+    if maybe_later:
+        return f"parts of `{_common(names)}`, such as `{modules[0]}`, were never called"
+    parts = _outermost(names)
+    listed = " and ".join(f"`{part}`" for part in parts[:_MOST_NAMED])
+    more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+    verb = "used" if set(parts) <= set(names) else "called"
+    return f"{listed}{more} {'was' if len(parts) == 1 else 'were'} never {verb}"
+
+
+def _fix(parts: list[str], maybe_later: bool) -> str:
     """No code where the parts may be meant to wait: freezing them would change what is trained later."""
     if maybe_later:
-        shown = ", ".join(modules[:5]) + (", ..." if len(modules) > 5 else "")
+        shown = ", ".join(parts[:_MOST_SHOWN]) + (", ..." if len(parts) > _MOST_SHOWN else "")
         return f"# nothing, if these are chosen later in training: {shown}; otherwise call or remove them"
+    frozen = "\n".join(f"{_written(part)}.requires_grad_(False)" for part in parts[:_MOST_SHOWN])
+    more = "\n# ... and so on" if len(parts) > _MOST_SHOWN else ""
     return (
-        f"# call `{common}` in forward, or remove it; if it is meant to wait, freeze it, and give the optimizer only\n"
-        f"# what is trained:\n{_written(common)}.requires_grad_(False)"
+        "# use it in forward, or remove it; if it is meant to wait, freeze it before the optimizer is made:\n"
+        f"{frozen}{more}\n"
+        "trained = [p for p in model.parameters() if p.requires_grad]  # for the optimizer"
     )
 
 
@@ -83,12 +98,18 @@ def _written(path: str) -> str:
     return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path.split("."))
 
 
+def _outermost(names: list[str]) -> list[str]:
+    """The modules that these parameters belong to: the one around all of them, or each; the parameter of none."""
+    common = _common(names)
+    return [common] if common else sorted({name.rpartition(".")[0] or name for name in names})
+
+
 def _common(names: list[str]) -> str:
-    """The module that all of these belong to."""
+    """The module that all of these belong to; empty if that is only the model."""
     parts = [name.split(".")[:-1] for name in names]
     common = []
     for level in zip(*parts, strict=False):
         if len(set(level)) > 1:
             break
         common.append(level[0])
-    return ".".join(common) or names[0]
+    return ".".join(common)
