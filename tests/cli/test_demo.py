@@ -96,7 +96,7 @@ def check_sizes(report: Report) -> None:
     assert shares["torch.save(batch[i])"] > IMAGES - 1  # a slice carries its whole batch
     assert shares["torch.save(batch[i].clone())"] == 1
     assert shares['cw.save(batch[i], "x.cord")'] < shares["PNG, level 3"] < shares["the clones, zipped"] < 0.5
-    small, balanced, fast = (shares[f'codecs.encode, goal="{goal}"'] for goal in ("small", "balanced", "fast"))
+    small, balanced, fast = (shares[f'codecs.encode(x, "{goal}")'] for goal in ("small", "balanced", "fast"))
     assert small <= balanced <= fast
     # Of so few images, what a store has besides its samples still shows.
     assert shares["cw.pack, a store (balanced)"] < 1.3 * balanced

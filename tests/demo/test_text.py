@@ -145,7 +145,7 @@ def test_all_of_it_fits_in_80_columns() -> None:
 
 def test_tables_with_the_longest_names_and_figures_fit() -> None:
     report = make_report()
-    goals = max((f'codecs.encode, goal="{goal}"' for goal in GOALS), key=len)
+    goals = max((f'codecs.encode(x, "{goal}")' for goal in GOALS), key=len)
     compared = replace(
         report.compared,
         rows=[Row("plain", 603_611, 0.0123, True), Row(goals, 9_635_291, 0.123, True)],

@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -124,7 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
             progress=False if arguments.quiet else None,
         )
     _print(result, arguments)
-    return _FINDINGS if isinstance(result, Packed) and result.failed else 0
+    if isinstance(result, Packed) and result.failed:
+        if not arguments.quiet:
+            print(f"cordwood: exit code {_FINDINGS}, since inputs were left out ({result.failed:,})", file=sys.stderr)
+        return _FINDINGS
+    return 0
 
 
 def _print(result: "Packed | Estimate", arguments: argparse.Namespace) -> None:

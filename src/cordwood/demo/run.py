@@ -1,5 +1,6 @@
 """The demo from end to end: make images, pack them, compare, train, trim, ask the doctor, and make a page of it."""
 
+import errno
 import logging
 import shutil
 from collections.abc import Callable
@@ -42,8 +43,9 @@ def run_demo(
     except CordwoodError:
         raise
     except OSError as error:
+        cure = "free some space there, or choose" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose"
         raise StorageError(
-            f"the demo could not write below {folder}: {error}; free some space there or choose another --folder"
+            f"the demo could not write below {folder}: {error}; {cure} another place by --folder"
         ) from error
 
 

@@ -70,7 +70,7 @@ def cordwood_way(samples: list[Sample], goal: str) -> Way:
         return torch.from_numpy(codecs.decode(path.read_bytes(), plans=plan))
 
     shared = plan.to_json().encode()
-    return Way(f'codecs.encode, goal="{goal}"', f"cordwood-{goal}", ".frame", write, read, shared, str(plan), ours=True)
+    return Way(f'codecs.encode(x, "{goal}")', f"cordwood-{goal}", ".frame", write, read, shared, str(plan), ours=True)
 
 
 def reprepare(path: Path) -> torch.Tensor:
