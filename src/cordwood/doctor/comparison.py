@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordwood.doctor.evidence import NO_SAVES, PHASES
-from cordwood.doctor.report import ABOUT_DATA, Report
+from cordwood.doctor.report import Report
+from cordwood.doctor.verdict import ABOUT_DATA
 from cordwood.doctor.wording import PHASE_NAMES, figure, milliseconds, percent, place_of, with_spread
 from cordwood.tensors.notebook import plain
 from cordwood.tensors.sizes import printable
@@ -115,6 +116,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return plain(str(self))
+
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         return "\n".join(line for part in (_head(self), _table(self), _findings(self), _notes(self)) for line in part)
