@@ -171,7 +171,7 @@ def test_a_healthy_script_without_steps_is_none_that_passed(
 
 
 def test_the_cost_is_measured_at_both_lengths(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setattr(doctor_cost_rows, "sized", lambda seconds: doctor_cost_rows.Training(8, 12))
+    monkeypatch.setattr(doctor_cost_rows, "sized", lambda seconds: doctor_cost_rows.Training(8, 12, 16))
     outcome = measured(doctor_cost_rows, settings)
     names = ["bare", "phase timers", "bare, once more", "detached", "all probes, the first 64 steps of a run"]
     assert [row[:2] for row in outcome.tables[0].rows] == [[aim, name] for aim in ("10 ms", "1 ms") for name in names]
