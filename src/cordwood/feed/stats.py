@@ -37,6 +37,9 @@ class Stats:
     memory: str
     pool_bytes: int
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
 

@@ -145,6 +145,9 @@ class Estimate:
     def _repr_html_(self) -> str:
         return plain(str(self))
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)
         whole = "" if self.of_inputs is None else f" of {self.of_inputs:,}"

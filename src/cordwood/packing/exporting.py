@@ -42,6 +42,9 @@ class Exported:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         files = f"{self.files:,} {'file' if self.files == 1 else 'files'}"
         return "\n".join([f"{self.out}: {files}, {self.bytes:,} bytes, in {self.seconds:.1f} s", *self.notes])

@@ -59,6 +59,9 @@ class Merged:
     copied: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         shards = f"{self.shards:,} {'shard' if self.shards == 1 else 'shards'}"
         how = "linked, not copied" if not self.copied else f"{self.linked:,} linked, {self.copied:,} copied"

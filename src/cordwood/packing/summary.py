@@ -82,6 +82,9 @@ class Packed:
         drawn = bars([(name, nbytes, human(nbytes)) for name, nbytes in sizes if nbytes])
         return together([plain(str(self)), drawn])
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         rows = [row for row in self._rows() if row[1] or not row[0]]
         widths = fit([("", "", ""), *rows], 100, ())

@@ -120,6 +120,9 @@ class StoreInspection:
         """Bytes that they take in the store, without its indexes."""
         return sum(row.after for row in self.fields)
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         return self.table()
 

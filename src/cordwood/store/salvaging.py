@@ -49,6 +49,9 @@ class Salvaged:
     verification: Verification
     notes: list[str]
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         lost, count = self.verification.lost, self.verification.lost_count
         what = f"{count:,} {'is' if count == 1 else 'are'} lost: {runs_text(lost)}" if lost else "none is lost"

@@ -54,6 +54,9 @@ class Verification:
         """How many samples are lost."""
         return sum(last - first + 1 for first, last in self.lost)
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         return self.text()
 

@@ -160,6 +160,9 @@ class Inspection:
         """Bytes of all storages that no tensor reaches."""
         return self.stored - self.reachable
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         return self.table()
 

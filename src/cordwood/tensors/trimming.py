@@ -53,6 +53,9 @@ class Trimmed:
         """Bytes that the file is smaller."""
         return self.before - self.after
 
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
     def __str__(self) -> str:
         names = self.source if self.target in (None, self.source) else f"{self.source} -> {self.target}"
         lines = [f"{names}: {change(self.before, self.after)}", *self.notes]
