@@ -105,6 +105,7 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
             10,
             32,
             1,
+            packed_seconds=2.0,
         ),
         Views(
             [

@@ -4,6 +4,7 @@ import errno
 import logging
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -87,7 +88,10 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
         tell(text.packing_text(packing))
         compared = compare(sources, packing, folder / "kept", progress)
         tell(text.compared_text(compared))
-        training = train_in_every_way(sources, folder / "kept" / "torch-clones", folder / STORE, progress)
+        training = replace(
+            train_in_every_way(sources, folder / "kept" / "torch-clones", folder / STORE, progress),
+            packed_seconds=packing.packed.seconds,
+        )
         keep_the_first(folder / "kept")
     tell(text.training_text(training))
     views = save_views(folder / "views", progress)

@@ -103,6 +103,7 @@ def training_text(training: Training) -> str:
                 "same weights",
                 "batches and their order are the same in all ways, bit for bit, and so is what is learned",
             ),
+            *noted("packing", training.paid_back),
             *[line for row in rows if row.note for line in noted(row.title, row.note)],
         ]
     )

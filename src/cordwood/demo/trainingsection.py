@@ -63,6 +63,7 @@ def training_section(training: Training) -> Iterator[str]:
     yield '<p class="quiet">The net has one thread, loading has all cores: where it needs more than are free, it takes '
     yield "them from the net, and a step takes longer. Where other programs keep the cores busy, some of the waiting "
     yield "is for a core.</p>\n"
+    yield f'<p class="quiet">Packing {safe(training.paid_back)}.</p>\n'
     for row in rows:
         if row.note:
             yield f'<p class="quiet"><strong>{safe(row.title)}</strong>: {safe(row.note)}.</p>\n'
