@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import doctor_cost_rows, doctor_healthy_rows, doctor_patient_rows  # noqa: E402
-from benchmarks.doctor_patient_rows import Promise, cells, kept, standard_error  # noqa: E402
+from benchmarks.doctor_patient_rows import Promise, Rounds, cells, kept, standard_error  # noqa: E402
 from benchmarks.outcome import Settings  # noqa: E402
 from benchmarks.packages import PackageCache  # noqa: E402
 from tests.benchmarks.tiny import measured, rows_of  # noqa: E402
@@ -138,6 +138,17 @@ def test_a_promise_may_be_off_by_three_spreads() -> None:
     assert promise.allowed == pytest.approx(3 * (1 + standard_error([10.0, 12.0, 14.0]) ** 2) ** 0.5)
     assert promise.is_kept
     assert not Promise(ANSWER, "", 3, [20.0] * 3, [1.0] * 3, [30.0, 32.0, 34.0], [20.0] * 3).is_kept
+
+
+def test_rounds_of_two_kinds_ask_for_more() -> None:
+    """Three of five agree, by chance: that says little about what mending gives."""
+    promise = Promise(ANSWER, "", 5, [7.0] * 5, [0.1] * 5, [17.0, 12.0, 17.1, 12.1, 17.2], [7.0] * 5)
+    assert promise.is_noisy
+    assert not Rounds([promise]).is_enough(5)
+    assert Rounds([replace(promise, rounds=11)]).is_enough(5)
+    quiet = replace(promise, before=[17.0, 17.1, 17.2, 17.3, 17.4])
+    assert not quiet.is_noisy
+    assert Rounds([quiet]).is_enough(5)
 
 
 def test_findings_in_healthy_scripts_are_counted(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
