@@ -42,7 +42,7 @@ def groups(picture: Any, style: str) -> list[Any]:
 def test_a_picture_is_wellformed_and_names_everything(table: Table) -> None:
     picture = ElementTree.fromstring(drawn(table))
     words = [one.text for one in picture.iter(f"{SVG}text")]
-    assert {"ours, raw", "a <rival>", "memory copy", "size of a sample", "samples a second", "100"} <= set(words)
+    assert {"Cordwood, raw", "a <rival>", "memory copy", "size of a sample", "samples a second", "100"} <= set(words)
     assert picture.get("aria-label") == "A <title> & more"
     assert "prefers-color-scheme: dark" in drawn(table)
     assert "<script" not in drawn(table)
