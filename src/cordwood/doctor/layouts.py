@@ -157,7 +157,7 @@ class _Search:
         lines: dict[tuple[Place | None, bool, bool, Place | None], Suspect] = {}
         indices: dict[int, set[int]] = {}
         for origin, stakes in self._stakes.items():
-            if origin in self._barred or not self._can_be_mended(origin, stakes):
+            if origin in self._barred or not self._can_be_mended(origin, stakes) or self._is_autograds(origin, stakes):
                 continue
             leaf = self._tape.leaves.get(origin)
             maker = self._maker.get(origin)
@@ -194,6 +194,11 @@ class _Search:
             suspect.formats = (channels_last_of(suspect.metas[0]),)
         elif are_images(suspect) and len({len(meta.shape) for meta in suspect.metas}) == 1:
             suspect.formats = (torch.contiguous_format, channels_last_of(suspect.metas[0]))
+
+    def _is_autograds(self, origin: int, stakes: set[int]) -> bool:
+        """Whether a tensor that is channels last, which is no fault, meets another format in the backward pass alone:
+        the formats of gradients are the library's own choice, and what they cost differs from run to run."""
+        return not is_odd(self._metas[origin]) and all(self._tape.ops[index].phase == "backward" for index in stakes)
 
     def _can_be_mended(self, origin: int, stakes: set[int]) -> bool:
         """Whether the user's code has the tensor in its hands: a copy cannot be put into the middle of a library."""
