@@ -95,6 +95,30 @@ def test_a_part_of_a_run_writes_only_what_it_is_told_to(root: Path, words: list[
     assert not (root / "docs" / "benchmarks.md").exists()
 
 
+def test_a_part_is_recorded_again_and_the_result_says_so(root: Path) -> None:
+    def suite_of(slices: float, small: float) -> Suite:
+        parts = part("Slices", "slices-size", measured=slices), part("Small", "small-file-shutil", measured=small)
+        return Suite("tensors", "", parts)
+
+    main(suite_of(1.0, 1.0), [])
+    file = root / "benchmarks" / "results" / "tensors.json"
+    before = json.loads(file.read_text())
+    main(suite_of(9.0, 9.0), ["--only", "slices", "--again"])
+    after = json.loads(file.read_text())
+    medians = {goal["key"]: goal["measured"]["median"] for goal in after["goals"]}
+    assert medians == {"slices-size": 9.0, "small-file-shutil": 1.0}
+    assert after["command"] == before["command"] == "cordwood bench tensors"
+    (told,) = after["environment"].keys() - before["environment"].keys()
+    assert told == "measured again: Slices"
+    assert after["environment"][told].startswith(after["environment"]["date"][:4])
+    assert told in (root / "docs" / "benchmarks.md").read_text()
+    with pytest.raises(MismatchError, match="no table Other"):
+        main(Suite("tensors", "", (part("Other", "slices-size", measured=1.0),)), ["--only", "other", "--again"])
+    for words in (["--again"], ["--again", "--quick", "--only", "slices"]):
+        with pytest.raises(SystemExit):
+            main(suite_of(1.0, 1.0), words)
+
+
 def test_a_word_that_no_part_has_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(Suite("tensors", "", (part("Slices", "slices-size"),)), ["--only", "nothing"])
