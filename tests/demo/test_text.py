@@ -193,5 +193,9 @@ def test_packing_is_paid_back_after_some_passes() -> None:
     assert training.paid_back.endswith(f"paid for itself after {passes:.0f} {'pass' if passes == 1 else 'passes'}")
     told = " ".join(training_text(training).split())
     assert training.paid_back in told
+    started = replace(training, starting_seconds=1.4)
+    assert started.paid_back.startswith(
+        "took 2.1 s, once, 1.4 of them to start workers, however many images there are; "
+    )
     slower = replace(training, rows=[replace(ours, ours=False), replace(files, ours=True)])
     assert slower.paid_back.endswith("takes no less time than from the first way")

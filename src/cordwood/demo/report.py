@@ -130,6 +130,7 @@ class Training:
     batch: int
     warm_up: int  # steps before those that count
     packed_seconds: float = 0.0  # that packing took, once, before the last way could be taken
+    starting_seconds: float = 0.0  # of these, until its workers had started: the same for any number of images
 
     @property
     def saved_a_pass(self) -> float:
@@ -142,6 +143,8 @@ class Training:
     def paid_back(self) -> str:
         """When the time of packing has come back, in words."""
         took = f"took {self.packed_seconds:.1f} s, once"
+        if self.starting_seconds:
+            took += f", {self.starting_seconds:.1f} of them to start workers, however many images there are"
         if self.saved_a_pass <= 0:
             return f"{took}; here a pass over the images takes no less time than from the first way"
         passes = math.ceil(self.packed_seconds / self.saved_a_pass)

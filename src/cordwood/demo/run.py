@@ -91,6 +91,7 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
         training = replace(
             train_in_every_way(sources, folder / "kept" / "torch-clones", folder / STORE, progress),
             packed_seconds=packing.packed.seconds,
+            starting_seconds=packing.packed.starting_seconds,
         )
         keep_the_first(folder / "kept")
     tell(text.training_text(training))
