@@ -6,6 +6,8 @@ tape = record(step)         # the step runs twice, as in a session: the second t
 import threading
 from collections.abc import Callable
 
+import torch
+
 from cordwood.doctor.evidence import Evidence
 from cordwood.doctor.probes.deep import Watched
 from cordwood.doctor.probes.recording import STEPS, TapeProbe
@@ -30,6 +32,20 @@ def watch(step: Callable[[], object], times: int = 2, phase: Callable[[], str] =
 def record(step: Callable[[], object], times: int = 2) -> Tape:
     """The tape of a step."""
     tape = watch(step, times).tape
+    assert tape is not None
+    return tape
+
+
+def record_passes(loss_of: Callable[[], torch.Tensor]) -> Tape:
+    """The tape of a forward pass, up to a loss, and of the backward pass behind it, each in its phase."""
+    phases = ["forward"]
+
+    def step() -> None:
+        loss = loss_of()
+        phases[0] = "backward"
+        loss.backward()
+
+    tape = watch(step, 1, lambda: phases[0]).tape
     assert tape is not None
     return tape
 

@@ -1,7 +1,6 @@
 """Who is a suspect: lines that make odd tensors which something slow may take; and who is not."""
 
 from collections.abc import Callable
-from threading import get_ident
 
 import numpy as np
 import torch
@@ -9,10 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from cordwood.doctor.layouts import Suspect, suspects
-from cordwood.doctor.probes.deep import Watched
-from cordwood.doctor.probes.recording import TapeProbe
-from tests.doctor.evidences import make_evidence
-from tests.doctor.tapes import record
+from tests.doctor.tapes import record, record_passes
 
 
 def found(step: Callable[[], object]) -> list[Suspect]:
@@ -200,15 +196,7 @@ def test_those_with_most_at_stake_come_first() -> None:
 def test_images_that_are_channels_last_are_no_suspects_for_gradients_of_another_format() -> None:
     """Pooling hands back contiguous gradients, whatever it was given: nobody's line is to blame for that."""
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-    images, phases, probe = torch.randn(2, 8, 8, 3), ["forward"], TapeProbe()
-    watched = Watched(phase=lambda: phases[0], thread=get_ident)
-    probe.begin(4, watched)
-    loss = model(images.permute(0, 3, 1, 2)).sum()
-    phases[0] = "backward"
-    loss.backward()
-    probe.end(4, watched)
-    evidence = make_evidence()
-    probe.finish(evidence, watched)
-    assert evidence.tape is not None
-    assert any(op.phase == "backward" and not op.inputs[0].is_contiguous for op in evidence.tape.ops if op.inputs)
-    assert suspects(evidence.tape, [1.0] * len(evidence.tape.ops)) == []
+    images = torch.randn(2, 8, 8, 3)
+    tape = record_passes(lambda: model(images.permute(0, 3, 1, 2)).sum())
+    assert any(op.phase == "backward" and not op.inputs[0].is_contiguous for op in tape.ops if op.inputs)
+    assert suspects(tape, [1.0] * len(tape.ops)) == []

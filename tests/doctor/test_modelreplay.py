@@ -1,7 +1,6 @@
 """A copy of a model is replayed; the model itself is not touched."""
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import pytest
@@ -10,12 +9,11 @@ from torch import nn
 from torch.nn import functional
 
 from cordwood.doctor import modelreplay
-from cordwood.doctor.evidence import Evidence, ModuleSeen
+from cordwood.doctor.evidence import ModuleSeen
 from cordwood.doctor.findings import Abstain
 from cordwood.doctor.modelreplay import Mode, ModelReplay
-from cordwood.doctor.probes.deep import Watched
-from cordwood.doctor.probes.recording import TapeProbe
 from cordwood.doctor.tape import Tape
+from tests.doctor.tapes import record_passes
 
 LOWER = Mode(forward=lambda: torch.autocast("cpu", dtype=torch.bfloat16))
 LABELS = torch.tensor([0, 2, 1, 2])
@@ -44,18 +42,7 @@ def seen_of(module: nn.Module) -> ModuleSeen:
 
 
 def recorded(model: nn.Module, loss_of: Callable[[Any], torch.Tensor]) -> Tape:
-    phases = ["forward"]
-    watched = Watched(phase=lambda: phases[0], thread=get_ident)
-    probe = TapeProbe()
-    probe.begin(4, watched)
-    loss = loss_of(model(torch.linspace(0, 1, 24).reshape(4, 6)))
-    phases[0] = "backward"
-    loss.backward()
-    probe.end(4, watched)
-    evidence = Evidence()
-    probe.finish(evidence, watched)
-    assert evidence.tape is not None
-    return evidence.tape
+    return record_passes(lambda: loss_of(model(torch.linspace(0, 1, 24).reshape(4, 6))))
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """The guidelines of ShuffleNet V2 are told of for layers that take time, and promise nothing."""
 
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any
 
 import pytest
@@ -11,14 +10,13 @@ from torch import nn
 from cordwood.doctor.evidence import Evidence, ModuleSeen
 from cordwood.doctor.findings import Abstain, Finding, Rule
 from cordwood.doctor.guidelines import Convolution, heavy_layers
-from cordwood.doctor.probes.deep import Watched
-from cordwood.doctor.probes.recording import TapeProbe
 from cordwood.doctor.rules.shufflenetg1 import ShuffleNetG1, is_unequal
 from cordwood.doctor.rules.shufflenetg2 import ShuffleNetG2, is_grouped
 from cordwood.doctor.rules.shufflenetg3 import ShuffleNetG3
 from cordwood.doctor.rules.shufflenetg4 import ShuffleNetG4
 from cordwood.doctor.terminal import format_text
 from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.tapes import record_passes
 
 ALL = [ShuffleNetG1, ShuffleNetG2, ShuffleNetG3, ShuffleNetG4]
 Times = Callable[[Any], float]
@@ -26,18 +24,9 @@ Times = Callable[[Any], float]
 
 def recorded(model: nn.Module, *shape: int, ms: Times = lambda op: 1.0) -> Evidence:
     """Evidence with the tape of one step, whose operations take the given times."""
-    phases = ["forward"]
-    watched = Watched(phase=lambda: phases[0], thread=get_ident)
-    probe = TapeProbe()
     batch = torch.ones(shape)
-    probe.begin(4, watched)
-    loss = model(batch).sum()
-    phases[0] = "backward"
-    loss.backward()
-    probe.end(4, watched)
     evidence = make_evidence()
-    probe.finish(evidence, watched)
-    assert evidence.tape is not None
+    evidence.tape = record_passes(lambda: model(batch).sum())
     evidence.tape.op_ms = [ms(op) for op in evidence.tape.ops]
     evidence.steps = make_evidence({"forward": sum(evidence.tape.op_ms)}, jitter=0.0).steps
     return evidence
