@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.harness import MismatchError, Spread, no_garbage_collection, ratio
 from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.rivals import threads
-from cordwood.doctor.session import Session
+from cordwood.doctor.run.session import Session
 
 TITLE = "What the doctor costs"
 KEYS = ("doctor-cost-10ms", "doctor-cost-1ms", "doctor-cost-detached")
@@ -69,8 +69,8 @@ class Ways:
     def timed(self) -> float:
         """With phase timers, and no step or fetch watched more closely."""
         with (
-            patch("cordwood.doctor.probes.attached.make_deep_probes", list),
-            patch("cordwood.doctor.probes.fetchwatch._MOST_LOOKS", 0),
+            patch("cordwood.doctor.probes.deep.all_deep.make_deep_probes", list),
+            patch("cordwood.doctor.probes.fetch.watch._MOST_LOOKS", 0),
         ):
             return self._under(Session(), BEFORE + self.training.steps - 2)  # its edges may belong to no step
 

@@ -10,7 +10,7 @@ from benchmarks.store_data import Samples, images, photographs, tokens
 from benchmarks.store_memory import Job, watch
 from benchmarks.store_memory_rows import LOOKS, MAY_GROW, growth_of
 from benchmarks.tensor_data import scratch
-from cordwood.feed.pace import Pace
+from cordwood.feed.ahead.pace import Pace
 
 TITLE = "Memory over a hundred epochs of the Loader"
 KEYS = ("feed-memory",)

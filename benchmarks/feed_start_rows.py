@@ -13,7 +13,7 @@ from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.store_memory import Job, Look, watch
 from benchmarks.store_memory_rows import multiply
 from benchmarks.tensor_data import scratch
-from cordwood.store import shardfile
+from cordwood.store.format import shard_file
 
 TITLE = "The first batch of ten million samples"
 KEYS = ("feed-first-batch",)
@@ -68,5 +68,5 @@ def write_many(store: Path) -> None:
         rows = torch.from_numpy(numbers.view(np.uint8).reshape(count, -1))
         writer.extend({"bytes": rows, "label": numbers.tolist()})
     for number in range(1, SHARDS):
-        shutil.copyfile(store / shardfile.shard_name(0), store / shardfile.shard_name(number))
+        shutil.copyfile(store / shard_file.shard_name(0), store / shard_file.shard_name(number))
     multiply(store, SHARDS)

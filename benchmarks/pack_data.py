@@ -23,7 +23,7 @@ from benchmarks.data import MEAN, STD, open_sources
 from benchmarks.harness import UnavailableError
 from benchmarks.outcome import Settings
 from benchmarks.packages import need
-from cordwood.demo.photographs import JPEG_QUALITY, choose_crop
+from cordwood.demo.acts.photographs import JPEG_QUALITY, choose_crop
 
 SHORT_SIDE = 375
 RESIZED = 256

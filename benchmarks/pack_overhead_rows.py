@@ -18,10 +18,10 @@ from benchmarks.harness import Spread
 from benchmarks.outcome import Outcome, Settings, Table
 from benchmarks.pack_data import counts
 from benchmarks.tensor_data import scratch
-from cordwood.packing.beginning import settled_before
-from cordwood.packing.transforms import prepare_transform
-from cordwood.packing.work import Work
-from cordwood.store import manifest
+from cordwood.packing.output.first_samples import settled_before
+from cordwood.packing.transform.transform import prepare_transform
+from cordwood.packing.workers.work import Work
+from cordwood.store.format import manifest
 
 TITLE = "Overhead of packing"
 KEYS = ("pack-overhead",)

@@ -17,7 +17,7 @@ from benchmarks.store_memory_rows import multiply
 from benchmarks.store_ours import THREADS, Ours
 from benchmarks.store_rivals import FOR_CURVES, installed
 from benchmarks.tensor_data import scratch
-from cordwood.store import shardfile
+from cordwood.store.format import shard_file
 
 TITLE = "Many samples"
 KEYS: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Copied(Ours):
         with cw.Writer(store, self.goal, threads=THREADS) as writer:
             writer.extend({samples.field: samples.rows[: len(samples) // shards]})
         for number in range(1, shards):
-            shutil.copyfile(store / shardfile.shard_name(0), store / shardfile.shard_name(number))
+            shutil.copyfile(store / shard_file.shard_name(0), store / shard_file.shard_name(number))
         if shards > 1:
             multiply(store, shards)
 

@@ -11,7 +11,7 @@ from benchmarks.store_data import Samples, counts, images, photographs, tokens
 from benchmarks.store_memory import Job, Look, watch
 from benchmarks.store_ours import Ours
 from benchmarks.tensor_data import scratch
-from cordwood.store import shardfile, shardindex
+from cordwood.store.format import shard_file, shard_index
 
 TITLE = "Memory, and a store of a hundred million samples"
 KEYS = ("store-memory", "store-open-time", "store-open-memory")
@@ -108,6 +108,6 @@ def write_index(store: Path) -> None:
 
 def multiply(store: Path, shards: int) -> None:
     """Let the index of a store of one shard tell of many such shards."""
-    ends = shardfile.read_ends(store / shardfile.shard_name(0))
-    records = [shardindex.pack_record(number, number * ends.count, ends) for number in range(shards)]
-    (store / shardindex.NAME).write_bytes(shardindex.pack_file_header() + b"".join(records))
+    ends = shard_file.read_ends(store / shard_file.shard_name(0))
+    records = [shard_index.pack_record(number, number * ends.count, ends) for number in range(shards)]
+    (store / shard_index.NAME).write_bytes(shard_index.pack_file_header() + b"".join(records))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.tensors.notebook import MOST_ROWS, bars, table
+from cordwood.common.html import MOST_ROWS, bars, table
 from tests.doctor.evidences import make_report
 
 EVIL = "</td><script>alert(1)</script><img src=//example.com/x.png onerror=alert(2)>&amp;\x1b[2J"

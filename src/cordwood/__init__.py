@@ -149,7 +149,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
-        from cordwood.spelling import no_attribute
+        from cordwood.common.suggest import no_attribute
 
         raise no_attribute(__name__, name, __all__)
     module = import_module(f"{__name__}.{home}")

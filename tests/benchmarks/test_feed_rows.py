@@ -31,7 +31,7 @@ from benchmarks.packages import PackageCache  # noqa: E402
 from benchmarks.store_data import Batch, Epoch, photographs, tokens  # noqa: E402
 from benchmarks.store_memory import Job, Look, first, loaded, watch  # noqa: E402
 from benchmarks.store_rivals import FFCV_ARRAYS, FFCV_BYTES, FFCV_FROM_DISK, ZIPPED, Rival, installed  # noqa: E402
-from cordwood.store.shardfile import shard_name  # noqa: E402
+from cordwood.store.format.shard_file import shard_name  # noqa: E402
 from tests.benchmarks.tiny import copies_of, hide_rivals, measured, rows_of, tiny_settings  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="this system does not tell what a process used")

@@ -8,8 +8,8 @@ import torch
 
 from cordwood import cli
 from cordwood.cli.colour import wants_colour
-from cordwood.cli.doctor import print_report
-from tests.cli.test_progress import Terminal
+from cordwood.cli.verbs.doctor import print_report
+from tests.common.test_progress_line import Terminal
 from tests.doctor.evidences import make_report
 
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM")

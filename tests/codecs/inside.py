@@ -7,7 +7,7 @@ undone.
 from typing import Any
 
 from cordwood import codecs
-from cordwood.codecs.stage import DEFAULTS
+from cordwood.codecs.stages.base import DEFAULTS
 from cordwood.native import _native
 from tests.codecs.definitions import Array
 from tests.format.readers import reader

@@ -12,8 +12,8 @@ from tests.codecs.definitions import Array
 def photographs() -> list[Array]:
     """Images of 224x224x3 bytes; the test is skipped where the demo extra is not installed."""
     pytest.importorskip("PIL")
-    from cordwood.demo.photographs import find_photographs
-    from cordwood.demo.prepare import prepared_pixels
+    from cordwood.demo.acts.photographs import find_photographs
+    from cordwood.demo.acts.prepare import prepared_pixels
 
     try:
         return [prepared_pixels(path) for path in find_photographs()]

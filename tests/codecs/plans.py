@@ -3,17 +3,17 @@
 from hypothesis import strategies as st
 
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.entropy import CODERS, Entropy
 from cordwood.codecs.formula import Formula
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS, Plan
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import COLORS, GEOMETRIES, Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.stage import Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import Stage
+from cordwood.codecs.stages.entropy import CODERS, Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import COLORS, GEOMETRIES, Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 
 numbers = st.floats(-1e6, 1e6, width=32)
 formulas = st.builds(

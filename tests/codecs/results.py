@@ -13,9 +13,9 @@ import numpy as np
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.formula import Formula
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.palette import Palette
 from cordwood.native import _native
 from tests.codecs import definitions
 from tests.codecs.definitions import Array

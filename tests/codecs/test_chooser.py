@@ -5,7 +5,7 @@ import pytest
 
 from cordwood import codecs
 from cordwood.codecs.plan import GOALS, Plan
-from cordwood.codecs.predict import Predict
+from cordwood.codecs.stages.predict import Predict
 from cordwood.errors import UsageError
 from tests.codecs import definitions
 from tests.codecs.definitions import Array

@@ -3,14 +3,14 @@
 import pytest
 
 from cordwood.codecs.costs import WEIGHT, cost
-from cordwood.codecs.entropy import Entropy
-from cordwood.codecs.lz4 import Lz4
 from cordwood.codecs.plan import GOALS, STAGES
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.stage import Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import Stage
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 
 
 @pytest.mark.parametrize("kind", STAGES.values(), ids=STAGES)

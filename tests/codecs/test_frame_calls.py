@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from cordwood import codecs
-from cordwood.codecs.entropy import Entropy
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.palette import Palette
 from cordwood.errors import FormatError, UsageError
 from tests.format import craft
 from tests.format.craft import Array, chain, narrow

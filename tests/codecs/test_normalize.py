@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cordwood import codecs
-from cordwood.codecs.entropy import Entropy
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 from cordwood.errors import UsageError
 from tests.codecs import definitions
 from tests.codecs.definitions import Array

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.entropy import Entropy
 from cordwood.codecs.formula import Formula
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import Plan
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.palette import Palette
 from cordwood.errors import CordwoodError, FormatError
 from tests.codecs.plans import plans
 from tests.format.readers import same_bits

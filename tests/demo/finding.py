@@ -5,23 +5,23 @@ from pathlib import Path
 
 from torch.utils.data import DataLoader
 
-from cordwood.demo import doctored
-from cordwood.doctor.evidence import LoaderSeen
-from cordwood.doctor.findings import Place
-from cordwood.doctor.packchange import change_for
-from cordwood.doctor.sameness import digest
+from cordwood.demo.acts import doctor
+from cordwood.doctor.evidence.evidence import LoaderSeen
+from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.measure.determinism import digest
+from cordwood.doctor.trials.pack_change import change_for
 
 
 def finding_in(folder: Path) -> dict[str, object]:
     """What the doctor says of the script there, but for the figures: those would depend on the clock."""
-    script = folder / doctored.NAME
-    loader = DataLoader(runpy.run_path(str(script))["Photographs"](), doctored.BATCH, shuffle=True)
+    script = folder / doctor.NAME
+    loader = DataLoader(runpy.run_path(str(script))["Photographs"](), doctor.BATCH, shuffle=True)
     lines = script.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "DataLoader(dataset" in text)
     seen = LoaderSeen(loader, place=None, made_at=Place(str(script), line))
     change = change_for(seen, [0, 7], [digest(loader.dataset[number]) for number in (0, 7)], seconds=300)
     return {
-        "rule": doctored.RULE,
+        "rule": doctor.RULE,
         "title": "preprocessing that could be done once",
         "level": "high",
         "file": str(script),

@@ -21,7 +21,7 @@ from cordwood.demo.report import (
     ViewRow,
     Views,
 )
-from cordwood.packing.summary import Packed
+from cordwood.packing.report.summary import Packed
 
 FOLDER = Path("x y/demo")
 

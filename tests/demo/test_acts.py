@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cordwood.cli import main
-from cordwood.demo.kept import Kept, kept_files, same_bits
-from cordwood.demo.packed import kept_store, pack_folder, time_batches
-from cordwood.demo.photographs import choose_crop, describe, make_image_folder
-from cordwood.demo.prepare import prepare_batch
-from cordwood.demo.training import (
+from cordwood.demo.acts.kept import Kept, kept_files, same_bits
+from cordwood.demo.acts.pack import kept_store, pack_folder, time_batches
+from cordwood.demo.acts.photographs import choose_crop, describe, make_image_folder
+from cordwood.demo.acts.prepare import prepare_batch
+from cordwood.demo.acts.training import (
     BATCH,
     EPOCHS,
     Feed,
@@ -32,9 +32,9 @@ from cordwood.demo.training import (
     train_nets,
     warm_up,
 )
-from cordwood.demo.views import ELEMENTS, is_shared, same_views, save_views
-from cordwood.demo.ways import read_pixels, reprepare, write_pixels
-from cordwood.packing.progress import TerminalBar
+from cordwood.demo.acts.views import ELEMENTS, is_shared, same_views, save_views
+from cordwood.demo.acts.ways import read_pixels, reprepare, write_pixels
+from cordwood.packing.report.progress import TerminalBar
 from cordwood.store import Dataset as StoreDataset
 from cordwood.store import open as open_store
 
@@ -185,7 +185,7 @@ def test_packing_is_watched_unless_it_shows_a_bar(tmp_path: Path, monkeypatch: p
         bars.append(stream)
         return TerminalBar(stream)
 
-    monkeypatch.setattr("cordwood.packing.progress.display_here", display_here)
+    monkeypatch.setattr("cordwood.packing.report.progress.display_here", display_here)
     pack_folder(tmp_path / "images", tmp_path / "two", lambda *step: seen.append(step), workers=0, bar=True)
     assert seen == []
     assert bars == [sys.stderr]

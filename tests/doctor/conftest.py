@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from cordwood.doctor.session import Session
+from cordwood.doctor.run.session import Session
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.doctor.evidence import PHASES, Evidence, Steps
-from cordwood.doctor.findings import Finding, Rule
-from cordwood.doctor.judging import Outcome
-from cordwood.doctor.report import Report, build_report
+from cordwood.doctor.evidence.evidence import PHASES, Evidence, Steps
+from cordwood.doctor.evidence.findings import Finding, Rule
+from cordwood.doctor.report.report import Report, build_report
+from cordwood.doctor.rules.judging import Outcome
 
 COST = {
     "timers_ms_per_step": 0.012,

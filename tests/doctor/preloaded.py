@@ -60,10 +60,10 @@ class Preloaded:
 
 def _serve() -> None:
     import cordwood.cli
-    import cordwood.doctor.script
-    import cordwood.doctor.session
+    import cordwood.doctor.run.script
+    import cordwood.doctor.run.session
 
-    assert cordwood.doctor.script
+    assert cordwood.doctor.run.script
     for line in sys.stdin:
         words, folder, output, errors = json.loads(line)
         child = os.fork()

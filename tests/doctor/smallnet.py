@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from cordwood.doctor.evidence import Steps
-from cordwood.doctor.session import Session
+from cordwood.doctor.evidence.evidence import Steps
+from cordwood.doctor.run.session import Session
 
 
 class Net(nn.Module):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import torch
 
-from cordwood.doctor.evidence import Evidence
-from cordwood.doctor.probes.deep import Watched
-from cordwood.doctor.probes.recording import STEPS, TapeProbe
-from cordwood.doctor.tape import Tape
+from cordwood.doctor.evidence.evidence import Evidence
+from cordwood.doctor.evidence.tape import Tape
+from cordwood.doctor.probes.deep.base import Watched
+from cordwood.doctor.probes.deep.tape import STEPS, TapeProbe
 
 
 def watch(step: Callable[[], object], times: int = 2, phase: Callable[[], str] = lambda: "forward") -> Evidence:

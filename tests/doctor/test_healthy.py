@@ -72,7 +72,7 @@ def hooks():
 
 torch.optim.SGD([torch.zeros(1)], lr=0.1)  # the first optimizer makes torch patch itself
 before, hooked, opened = attributes(), hooks(), (open, sys.stdout, sys.excepthook)
-from cordwood.doctor.script import Options, run_script
+from cordwood.doctor.run.script import Options, run_script
 
 sys.argv = ["doctor"]
 code, report = run_script(SCRIPT, [], Options(steps=STEPS, seconds=0.1), module=False)

@@ -6,8 +6,8 @@ evidence = watch(SyncProbe(), step, steps=40)
 import threading
 from collections.abc import Callable, Iterable
 
-from cordwood.doctor.evidence import Evidence, ModuleSeen
-from cordwood.doctor.probes.deep import DeepProbe, Watched
+from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen
+from cordwood.doctor.probes.deep.base import DeepProbe, Watched
 
 
 def make_watched(

@@ -19,7 +19,7 @@ from torch.utils.data import (
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
-from cordwood.feed.order import Shuffled
+from cordwood.feed.order.permutation import Shuffled
 from tests.feed.numbered import batches_of, numbered, numbers_in, numbers_of
 
 COUNT = 103

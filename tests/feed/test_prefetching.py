@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
 
 from cordwood.errors import FeedError, UsageError
-from cordwood.feed import background
+from cordwood.feed.ahead import background
 from cordwood.feed.prefetching import prefetch
 from tests.feed.own_process import CtrlC, run
 from tests.store.forked import in_child

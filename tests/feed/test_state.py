@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from cordwood.feed.fingerprints import fingerprint, fingerprint_of
+from cordwood.feed.order.fingerprints import fingerprint, fingerprint_of
 from cordwood.feed.state import Identity, Place, check_drawn, new_state, read_state
 from tests.store.packed import images, pack
 

@@ -9,8 +9,8 @@ import pytest
 
 import cordwood as cw
 from cordwood import Loader
-from cordwood.codecs.machine import default_threads
-from cordwood.feed.pace import Pace
+from cordwood.common.resources import default_threads
+from cordwood.feed.ahead.pace import Pace
 from tests.feed.numbered import numbered
 from tests.store.forked import in_child
 
@@ -109,7 +109,7 @@ def test_threads_are_never_more_than_the_cores_that_the_process_may_use(ds: cw.D
 
 
 def paced(cores: int, monkeypatch: pytest.MonkeyPatch, **fixed: int) -> Pace:
-    monkeypatch.setattr("cordwood.feed.pace.default_threads", lambda: cores)
+    monkeypatch.setattr("cordwood.feed.ahead.pace.default_threads", lambda: cores)
     return Pace(**fixed)
 
 
@@ -165,7 +165,7 @@ def test_small_batches_are_made_together(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_batches_that_are_huge_are_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cordwood.feed.pace.physical_memory", lambda: 64 << 30)
+    monkeypatch.setattr("cordwood.feed.ahead.pace.physical_memory", lambda: 64 << 30)
     pace = paced(1, monkeypatch)
     pace.batch_is(2 << 30)
     for _ in range(40):
@@ -174,7 +174,7 @@ def test_batches_that_are_huge_are_not_piled_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_fast_epoch_after_a_slow_one_has_its_threads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cordwood.feed.pace.default_threads", lambda: 4)
+    monkeypatch.setattr("cordwood.feed.ahead.pace.default_threads", lambda: 4)
     loader = Loader(numbered(tmp_path / "s", 400), batch_size=8)
     loader._pace.threads = 1  # as a slow consumer would have it
     looks: list[float] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from cordwood import codecs
 from cordwood.codecs.assets import Assets
-from cordwood.codecs.raw import Raw
+from cordwood.codecs.stages.raw import Raw
 from tests.format.craft import Array
 
 ROOT = Path(__file__).parents[2]

@@ -10,16 +10,16 @@ import numpy.typing as npt
 
 from cordwood.codecs import Plan
 from cordwood.codecs.assets import Assets, varint
-from cordwood.codecs.entropy import Entropy
 from cordwood.codecs.formula import Formula
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.palette import Palette
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.stage import Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import Stage
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 from tests.format import craft
 from tests.format.craft_coding import describe, table_for
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.images import Decoder, best, decode, decode_pil, probe
-from cordwood.images.fast import module
+from cordwood.images.fast_decoders import module
 from tests.images.pictures import DECODERS, WRITABLE, by_pillow, picture, tensor, written
 
 pytest.importorskip("cv2")

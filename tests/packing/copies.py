@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.packing import inputfiles
-from cordwood.packing.failure import Failure
-from cordwood.packing.inputfiles import Entry, Position
-from cordwood.packing.output import Output
-from cordwood.packing.work import Work
+from cordwood.packing.journal import inputs as inputfiles
+from cordwood.packing.journal.failure import Failure
+from cordwood.packing.journal.inputs import Entry, Position
+from cordwood.packing.output.store_output import Output
+from cordwood.packing.workers.work import Work
 from cordwood.sources import Input
-from cordwood.store import shardindex
-from cordwood.store.folder import open_folder
-from cordwood.store.options import checked_options
+from cordwood.store.format import shard_index
+from cordwood.store.format.folder import open_folder
+from cordwood.store.writing.options import checked_options
 
 
 class CopyingTransform:
@@ -110,7 +110,7 @@ class Copies:
 
 def told_inputs(path: Path) -> list[Entry]:
     """What the shards tell of their inputs; fails unless each goes on where the one before it ends."""
-    records = shardindex.read(path).records
+    records = shard_index.read(path).records
     found, place, samples = [], Position(), 0
     for shard, count in enumerate(records["count"].tolist()):
         told = inputfiles.read(path, shard)

@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from cordwood.packing import pool, worker
+from cordwood.packing.workers import pool, worker
 
 
 class ForkedProcess(subprocess.Popen[bytes]):

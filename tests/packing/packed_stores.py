@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 import cordwood as cw
-from cordwood.packing import inputfiles, job
-from cordwood.packing.inputfiles import Entry, Lines, Position, Totals
-from cordwood.packing.job import JobFile
-from cordwood.store import shardindex
+from cordwood.packing.journal import inputs as inputfiles
+from cordwood.packing.journal import job_file as job
+from cordwood.packing.journal.inputs import Entry, Lines, Position, Totals
+from cordwood.packing.journal.job_file import JobFile
+from cordwood.store.format import shard_index
 
 Inputs = Sequence[tuple[str | None, int]]  # name, and number of samples, -1 if it failed
 JOB = JobFile({"kind": "images", "path": "/photos"}, "f00d", {"name": "m.f", "hash": "1", "version": None}, {"seed": 0})
@@ -54,7 +55,7 @@ def write_packed(
 
 def write_inputs(path: Path, inputs: Inputs, start: int = 0) -> Totals:
     """Tell the inputs of each shard; those without samples belong to the shard before them."""
-    counts = shardindex.read(path).records["count"].tolist()
+    counts = shard_index.read(path).records["count"].tolist()
     totals, lines = Totals(), Lines()
     first = place = Position(start)
     shard, here = 0, 0
@@ -90,7 +91,7 @@ def write_inputs(path: Path, inputs: Inputs, start: int = 0) -> Totals:
 
 def entries_of(path: Path) -> list[Entry]:
     """All that a store tells of its inputs."""
-    shards = len(shardindex.read(path).records)
+    shards = len(shard_index.read(path).records)
     return [entry for shard in range(shards) for entry in inputfiles.read(path, shard).entries()]
 
 

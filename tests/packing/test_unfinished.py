@@ -9,7 +9,7 @@ import pytest
 
 import cordwood as cw
 from cordwood import cli
-from cordwood.store.unfinished import unfinished
+from cordwood.store.format.unfinished import unfinished
 from tests.packing.numbers import Numbers, pack
 
 SO_FAR = "packing is not finished"

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 import cordwood as cw
-from cordwood.packing import inputfiles, job
+from cordwood.packing.journal import inputs as inputfiles
+from cordwood.packing.journal import job_file
 from cordwood.sources import Input, Source
-from cordwood.store import shardindex
-from cordwood.store.verifying import verify
+from cordwood.store.checking.verify import verify
+from cordwood.store.format import shard_index
 from tests.packing.packed_stores import entries_of
 
 SHARD_BYTES = 450
@@ -124,7 +125,7 @@ class Folder:
             status = (self.folder / str(entry.name)).stat()
             assert (entry.size, entry.stamp) == (status.st_size, status.st_mtime_ns)
         assert entries == {name: -1 if "bad" in text else len(text.split()) for name, text in texts.items()}
-        told = job.read(self.store)
+        told = job_file.read(self.store)
         assert told is not None
         assert (told.complete, told.fingerprint) == (True, Texts(self.folder).fingerprint())
         assert told.totals is not None
@@ -135,7 +136,7 @@ class Folder:
         assert told.totals.bytes_in == sum((self.folder / name).stat().st_size for name in texts)
         assert told.totals.raw_bytes == self.raw_bytes()
         headers = [inputfiles.read_header(self.store, shard) for shard in range(len(self.shards))]
-        records = shardindex.read(self.store).records
+        records = shard_index.read(self.store).records
         assert [one.totals.samples for one in headers] == (records["first"] + records["count"]).tolist()
         assert headers[-1].after == (len(texts), 0)
         assert not [path.name for path in self.store.parent.iterdir() if path.name.startswith(".")]

@@ -17,16 +17,17 @@ import numpy as np
 import torch
 
 import cordwood as cw
-from cordwood.packing import PackProgress, engine, tasks
-from cordwood.packing.pool import Pool
-from cordwood.store import look
+from cordwood.packing import PackProgress
+from cordwood.packing.workers import engine, tasks
+from cordwood.packing.workers.pool import Pool
+from cordwood.store.writing import first_samples
 from tests.packing.filecalls import FileCalls
 from tests.packing.forkedworkers import fork_workers
 
 settings: dict[str, Any] = json.loads(sys.argv[1])
 tasks._MOST_INPUTS = 8  # many tasks, though they are quick, and as many every time
 tasks._SECONDS = 1e6
-look.LOOK_SAMPLES = 40
+first_samples.LOOK_SAMPLES = 40
 engine._CHECKPOINT_SHARE = 0
 engine.CHECKPOINT_SECONDS = settings.get("checkpoints", 0)
 if settings.get("fork", True):

@@ -16,7 +16,7 @@ import pytest
 import cordwood as cw
 from cordwood.errors import UsageError
 from cordwood.sources import find
-from cordwood.sources.kinds import Kinds
+from cordwood.sources.registry import Kinds
 
 PLUGIN = Path(__file__).parent.parent / "plugins" / "cordwood_wav"
 
@@ -96,7 +96,7 @@ class TestOthers:
             (tmp_path / f"{module}.py").write_text(code)
             monkeypatch.syspath_prepend(tmp_path)
             point = EntryPoint(kind, f"{module}:{attribute}", "cordwood.sources")
-            monkeypatch.setattr("cordwood.sources.kinds.entry_points", lambda group: [point])
+            monkeypatch.setattr("cordwood.sources.registry.entry_points", lambda group: [point])
 
         return make
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.store.field import Field
-from cordwood.store.flatten import Flat, flatten
-from cordwood.store.infer import infer
-from cordwood.store.layout import Layout
-from cordwood.store.rebuild import Rebuilder, restore
-from cordwood.store.rounding import store_as
-from cordwood.store.schema import Schema
+from cordwood.store.format.rows import Layout
+from cordwood.store.reading.rebuild import Rebuilder, restore
+from cordwood.store.schema.field import Field
+from cordwood.store.schema.schema import Schema
+from cordwood.store.values.rounding import store_as
+from cordwood.store.writing.flatten import Flat, flatten
+from cordwood.store.writing.infer import infer
 
 START = 32  # where frames of a shard begin
 

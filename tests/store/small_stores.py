@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 import cordwood as cw
-from cordwood.store.layout import Layout
-from cordwood.store.manifest import read as read_manifest
-from cordwood.store.shardfile import ShardEnds, read_ends, shard_name
+from cordwood.store.format.manifest import read as read_manifest
+from cordwood.store.format.rows import Layout
+from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
 from tests.store.samples import assert_same_sample
 
 Point = namedtuple("Point", ["x", "y"])

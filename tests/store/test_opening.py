@@ -13,7 +13,7 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import FormatError, UsageError
-from cordwood.store import shardindex
+from cordwood.store.format import shard_index
 from tests.store.packed import assert_all_same, images, pack
 from tests.store.samples import assert_same_sample
 
@@ -80,14 +80,14 @@ def test_opening_reads_no_shard(tmp_path: Path, mapped: int) -> None:
 
 def test_a_hundred_million_samples_open_by_their_index_alone(tmp_path: Path) -> None:
     pack(tmp_path / "s", images(1))
-    index = tmp_path / "s" / shardindex.NAME
-    one = np.frombuffer(index.read_bytes()[shardindex.HEADER_SIZE :], shardindex.RECORD)[0]
+    index = tmp_path / "s" / shard_index.NAME
+    one = np.frombuffer(index.read_bytes()[shard_index.HEADER_SIZE :], shard_index.RECORD)[0]
     count, shards = 1 << 20, 96
-    records = np.zeros(shards, shardindex.RECORD)
+    records = np.zeros(shards, shard_index.RECORD)
     for name in ("file_size", "schema_hash", "trailer_crc"):
         records[name] = one[name]
     records["count"], records["first"] = count, np.arange(shards) * count
-    index.write_bytes(index.read_bytes()[: shardindex.HEADER_SIZE] + resealed(records))
+    index.write_bytes(index.read_bytes()[: shard_index.HEADER_SIZE] + resealed(records))
     ds = cw.open(tmp_path / "s")
     assert len(ds) == shards * count > 100_000_000
     assert len(ds[1:-1]) == len(ds) - 2
@@ -212,8 +212,8 @@ def test_a_reader_keeps_its_length_while_the_store_grows(tmp_path: Path) -> None
 
 def test_a_pickle_of_more_than_there_is_says_so(tmp_path: Path) -> None:
     sent = pickle.dumps(pack(tmp_path / "s", images(3), shard_bytes=1))
-    shards = tmp_path / "s" / shardindex.NAME
+    shards = tmp_path / "s" / shard_index.NAME
     (tmp_path / "s" / "shard-00000002.cws").unlink()
-    os.truncate(shards, shards.stat().st_size - shardindex.RECORD_SIZE)
+    os.truncate(shards, shards.stat().st_size - shard_index.RECORD_SIZE)
     with pytest.raises(FormatError, match="3 samples are expected, but 2 are there"):
         pickle.loads(sent)

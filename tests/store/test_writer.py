@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.store import look
-from cordwood.store import manifest as manifests
+from cordwood.store.format import manifest as manifests
+from cordwood.store.writing import first_samples
 from tests.store.photos import files_of, photo, write
 from tests.store.samples import assert_same_sample
 
@@ -169,7 +169,7 @@ def test_fields_are_recorded(tmp_path: Path) -> None:
 
 
 def test_a_field_without_arrays_in_the_look_gets_a_plan_nevertheless(tmp_path: Path) -> None:
-    samples: list[Any] = [{"x": None, "y": 1} for _ in range(look.LOOK_SAMPLES)]
+    samples: list[Any] = [{"x": None, "y": 1} for _ in range(first_samples.LOOK_SAMPLES)]
     fields = {"x": cw.Field(varies=True)}
     more = [{"x": torch.arange(1000), "y": 1}]
     path = write(tmp_path / "s", samples + more, fields=fields)

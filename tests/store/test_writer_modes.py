@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.store import manifest as manifests
-from cordwood.store.shardfile import shard_name
+from cordwood.store.format import manifest as manifests
+from cordwood.store.format.shard_file import shard_name
 from tests.store.photos import files_of, photo, write
 from tests.store.samples import assert_same_sample
 

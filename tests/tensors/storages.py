@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from cordwood.tensors.reach import Layout, View, fill
+from cordwood.tensors.layout.reachable import Layout, View, fill
 
 ITEMSIZES = (1, 2, 4, 8, 16)
 

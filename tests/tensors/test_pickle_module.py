@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 import cordwood as cw
-from cordwood.tensors import effort
-from cordwood.tensors.inert import describe
+from cordwood.tensors.unpickle import work_budget
+from cordwood.tensors.unpickle.describe import describe
 from tests.tensors import craft
 from tests.tensors.objects import CATALOGUE, QUIET, Case, Holder, floats, sparse_matrix
 from tests.tensors.same import assert_same, assert_shares_alike
@@ -420,7 +420,7 @@ def test_wrong_storages_are_refused(arguments: tuple[Any, ...]) -> None:
 
 
 def test_all_storages_together_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cordwood.tensors.allotment.physical_memory", lambda: 10_000)
+    monkeypatch.setattr("cordwood.tensors.io.memory_budget.physical_memory", lambda: 10_000)
     one = torch.zeros(1500)
     assert len(cw.pickle_module.loads(cw.pickle_module.dumps([one]))) == 1
     with pytest.raises(cw.FormatError, match="the limit is 10000"):
@@ -429,7 +429,7 @@ def test_all_storages_together_must_fit(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_the_storages_hold_may_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of sparse tensors are checked, however large they are and however small they were written."""
-    monkeypatch.setattr(effort, "FREE", 0)
+    monkeypatch.setattr(work_budget, "FREE", 0)
     sparse = torch.sparse_coo_tensor(torch.arange(30_000)[None], torch.ones(30_000), (30_000,), is_coalesced=True)
     assert_same(sparse, cw.pickle_module.loads(cw.pickle_module.dumps(sparse)), strides=False)
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cordwood import __version__
-from cordwood.cli import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.cli.logs import VARIABLE, shown_log
 from cordwood.cli.output import checked_output, give_up
-from cordwood.cli.parsing import Parser
+from cordwood.cli.parser import Parser
 from cordwood.cli.tracebacks import notes_of_cause
+from cordwood.cli.verbs import bench, completion, demo, doctor, export, inspect, merge, pack, trim, verify
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
 WRONG_USE = 2
@@ -24,7 +24,7 @@ INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 
 
 class Verb(Protocol):
-    """What a module of this folder must have to be a verb."""
+    """What a module of ``verbs`` must have to be a verb."""
 
     HELP: str
 

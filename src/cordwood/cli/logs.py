@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean
 
 VARIABLE = "CORDWOOD_LOG"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -59,7 +59,7 @@ class _Lines(logging.Formatter):
     """One line a message, in which a name from a file cannot steer the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from cordwood.tensors.sizes import printable
+        from cordwood.common.text import printable
 
         level = "" if record.levelno == logging.WARNING else f"{record.levelname.lower()}: "
         line = f"{record.name}: {level}{printable(record.getMessage())}"

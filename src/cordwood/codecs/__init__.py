@@ -20,7 +20,7 @@ from cordwood.codecs.chooser import plan
 from cordwood.codecs.frame import FrameInfo, decode, decode_into, encode, encode_many, frame_info
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.plan import Plan
-from cordwood.spelling import no_attribute
+from cordwood.common.suggest import no_attribute
 
 __all__ = ["FrameInfo", "Normalize", "Plan", "decode", "decode_into", "encode", "encode_many", "frame_info", "plan"]
 

@@ -4,7 +4,7 @@ docs/format/frame.md."""
 import hashlib
 from dataclasses import dataclass
 
-from cordwood.codecs.refusal import raise_if_refused
+from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.native import _native
 
 

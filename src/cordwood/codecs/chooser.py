@@ -13,21 +13,21 @@ import numpy as np
 from cordwood.codecs.assets import Assets, varint
 from cordwood.codecs.costs import WEIGHT, cost
 from cordwood.codecs.dtypes import DTYPES, Array, DType, dtype_of, plain
-from cordwood.codecs.entropy import CODERS, Entropy
 from cordwood.codecs.formula import fit
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS, Plan
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
 from cordwood.codecs.sample import sample
-from cordwood.codecs.stage import Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import Stage
+from cordwood.codecs.stages.entropy import CODERS, Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
+from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
 from cordwood.native import _native
-from cordwood.spelling import did_you_mean
 
 _DICTIONARY_ROOM = 16384
 _LOOK = 8192  # values

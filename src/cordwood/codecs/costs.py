@@ -6,15 +6,15 @@ one server core, with zstd's slow levels made dearer because their writers wait.
 
 from collections.abc import Sequence
 
-from cordwood.codecs.entropy import Entropy
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.palette import Palette
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.stage import Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import Stage
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 
 # How many bytes (as a part of the array) a nanosecond for each byte is worth.
 WEIGHT = {"small": 0.002, "balanced": 0.03, "fast": 0.8, "raw": 1.0}

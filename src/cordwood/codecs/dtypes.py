@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean
 
 Array = npt.NDArray[np.generic]
 BytesLike = bytes | bytearray | memoryview | npt.NDArray[Any]

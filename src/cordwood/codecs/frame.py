@@ -12,11 +12,11 @@ import numpy as np
 
 from cordwood.codecs.chooser import plan
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
-from cordwood.codecs.machine import default_threads, physical_memory
+from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.codecs.normalize import Normalize
-from cordwood.codecs.palette import Palette
 from cordwood.codecs.plan import GOALS, Plan, fallback
-from cordwood.codecs.refusal import raise_if_refused
+from cordwood.codecs.stages.palette import Palette
+from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import UsageError
 from cordwood.native import _native
 

@@ -16,16 +16,16 @@ from typing import Any
 
 from cordwood.codecs.assets import Assets
 from cordwood.codecs.dtypes import DTYPES, DType
-from cordwood.codecs.entropy import Entropy
 from cordwood.codecs.formula import OPERATIONS, Formula
-from cordwood.codecs.lz4 import Lz4
-from cordwood.codecs.narrow import Narrow
-from cordwood.codecs.palette import Palette
-from cordwood.codecs.planes import Planes
-from cordwood.codecs.predict import Predict
-from cordwood.codecs.raw import Raw
-from cordwood.codecs.stage import DEFAULTS, Stage
-from cordwood.codecs.zstd import Zstd
+from cordwood.codecs.stages.base import DEFAULTS, Stage
+from cordwood.codecs.stages.entropy import Entropy
+from cordwood.codecs.stages.lz4 import Lz4
+from cordwood.codecs.stages.narrow import Narrow
+from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.stages.planes import Planes
+from cordwood.codecs.stages.predict import Predict
+from cordwood.codecs.stages.raw import Raw
+from cordwood.codecs.stages.zstd import Zstd
 from cordwood.errors import FormatError, UsageError
 
 GOALS = ("small", "balanced", "fast", "raw")

@@ -1,4 +1,4 @@
-"""What the demo finds out, act by act; `text.py` tells it in a terminal, `page.py` in a browser."""
+"""What the demo finds out, act by act; `terminal/text.py` tells it in a terminal, `page/page.py` in a browser."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cordwood.packing.summary import Packed
+from cordwood.packing.report.summary import Packed
 
 
 @dataclass(frozen=True)

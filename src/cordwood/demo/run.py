@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-from cordwood.demo.page import PAGE, format_page
-from cordwood.demo.photographs import make_image_folder, require_demo_extra
+from cordwood.demo.acts.photographs import make_image_folder, require_demo_extra
+from cordwood.demo.page.page import PAGE, format_page
 from cordwood.demo.report import Compared, Made, Packing, Report, Row
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
@@ -63,14 +63,14 @@ def claim_folder(folder: Path) -> None:
 
 def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], None], bar: bool) -> Report:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
-    from cordwood.demo import text
-    from cordwood.demo.doctored import close_the_loop
-    from cordwood.demo.kept import one_thread
-    from cordwood.demo.packed import pack_folder
-    from cordwood.demo.photographs import describe
-    from cordwood.demo.training import train_in_every_way
-    from cordwood.demo.views import save_views
-    from cordwood.doctor.environment import describe_environment
+    from cordwood.demo.acts.doctor import close_the_loop
+    from cordwood.demo.acts.kept import one_thread
+    from cordwood.demo.acts.pack import pack_folder
+    from cordwood.demo.acts.photographs import describe
+    from cordwood.demo.acts.training import train_in_every_way
+    from cordwood.demo.acts.views import save_views
+    from cordwood.demo.terminal import text
+    from cordwood.doctor.measure.environment import describe_environment
 
     start = perf_counter()
 
@@ -109,10 +109,10 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
 
 def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progress) -> Compared:
     """Keep the images in every way that people know, read them back, and compare that with the store."""
-    from cordwood.demo.kept import keep, kept_files, time_reading
-    from cordwood.demo.packed import kept_store, time_batches
-    from cordwood.demo.prepare import prepare_batch
-    from cordwood.demo.ways import BASELINE, all_ways, reprepare
+    from cordwood.demo.acts.kept import keep, kept_files, time_reading
+    from cordwood.demo.acts.pack import kept_store, time_batches
+    from cordwood.demo.acts.prepare import prepare_batch
+    from cordwood.demo.acts.ways import BASELINE, all_ways, reprepare
 
     samples = []
     for start in range(0, len(sources), BATCH):

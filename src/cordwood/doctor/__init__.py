@@ -4,20 +4,20 @@
         train()
     print(d.report)
 
-Probes collect evidence while the user's own script runs (``session.py``, ``probes``), rules read it afterwards
-(``judging.py``, ``rules``), each replays or tries what it would advise, and ``report.py`` tells. ``timer.py`` is a
-stopwatch that waits for the device.
+Probes collect evidence while the user's own script runs (``run/session.py``, ``probes``), rules read it afterwards
+(``rules/judging.py``, ``rules``), each replays or tries what it would advise, and ``report/report.py`` tells.
+``timer.py`` is a stopwatch that waits for the device.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cordwood.doctor.report import Report as Report
-    from cordwood.doctor.session import diagnose as diagnose
+    from cordwood.doctor.report.report import Report as Report
+    from cordwood.doctor.run.session import diagnose as diagnose
     from cordwood.doctor.timer import Timer as Timer
 
-_HOME = {"Report": "report", "Timer": "timer", "diagnose": "session"}
+_HOME = {"Report": "report.report", "Timer": "timer", "diagnose": "run.session"}
 
 __all__ = ["Report", "Timer", "diagnose"]
 

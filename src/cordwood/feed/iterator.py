@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from cordwood.errors import FeedError
-from cordwood.feed.background import Background
-from cordwood.feed.device import Mover
-from cordwood.feed.epoch import Made
-from cordwood.feed.pace import Pace
+from cordwood.feed.ahead.background import Background
+from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.batches.epoch import Made
+from cordwood.feed.device.mover import Mover
 
 _LOOK_EVERY = 0.2  # seconds
 _LEAST_BATCHES = 8

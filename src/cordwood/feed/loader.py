@@ -11,34 +11,34 @@ from typing import Any
 import numpy as np
 import torch
 
+from cordwood.common.arguments import checks_keywords
+from cordwood.common.saferepr import brief
 from cordwood.errors import UsageError
-from cordwood.feed import memory as memories
-from cordwood.feed import options
-from cordwood.feed.background import Background
-from cordwood.feed.collate import Collation
-from cordwood.feed.device import Mover
-from cordwood.feed.epoch import Epoch
-from cordwood.feed.fingerprints import fingerprint_of
-from cordwood.feed.hostmemory import allocator
+from cordwood.feed import arguments
+from cordwood.feed.ahead import shard_memory as memories
+from cordwood.feed.ahead.background import Background
+from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.augment.random_check import warn_if_random
+from cordwood.feed.augment.treatments import check_first, treatments_of
+from cordwood.feed.batches.collate import Collation
+from cordwood.feed.batches.epoch import Epoch
+from cordwood.feed.batches.maker import Maker, Samples
+from cordwood.feed.batches.sample_processes import process_batches
+from cordwood.feed.batches.sample_threads import ThreadBatches
+from cordwood.feed.dataset_of import store_of
+from cordwood.feed.device.host_memory import allocator
+from cordwood.feed.device.mover import Mover
+from cordwood.feed.device.streams import device_of
 from cordwood.feed.iterator import Begun, LoaderIterator, Progress
-from cordwood.feed.making import Maker, Samples
-from cordwood.feed.pace import Pace
-from cordwood.feed.randomcheck import warn_if_random
-from cordwood.feed.sampleprocesses import process_batches
-from cordwood.feed.samplers import order_of
-from cordwood.feed.samplework import ThreadBatches
-from cordwood.feed.source import store_of
+from cordwood.feed.order.fingerprints import fingerprint_of
+from cordwood.feed.order.ranks import rank_and_world
+from cordwood.feed.order.samplers import order_of
+from cordwood.feed.order.steps import Steps
 from cordwood.feed.state import LAST_EPOCH, Identity, Place, check_drawn, new_state, read_state
 from cordwood.feed.stats import Stats
-from cordwood.feed.steps import Steps
-from cordwood.feed.streams import device_of
-from cordwood.feed.treatments import check_first, treatments_of
-from cordwood.feed.world import rank_and_world
 from cordwood.store import Dataset
-from cordwood.store.buffers import idle_bytes
-from cordwood.store.reader import Reader
-from cordwood.tensors.brief import brief
-from cordwood.tensors.keywords import checks_keywords
+from cordwood.store.reading.buffers import idle_bytes
+from cordwood.store.reading.reader import Reader
 
 log = logging.getLogger("cordwood.feed")
 
@@ -129,24 +129,24 @@ class Loader:
         on_damage: str = "raise",
     ) -> None:
         self.dataset = dataset
-        self.batch_size = options.plain(batch_size)
-        self.drop_last = options.flag("drop_last", drop_last)
-        self.pad = options.flag("pad", pad)
+        self.batch_size = arguments.plain(batch_size)
+        self.drop_last = arguments.flag("drop_last", drop_last)
+        self.pad = arguments.flag("pad", pad)
         self.device = device_of(device)
         self.batch_sampler = None  # frameworks ask for it where there is a sampler
         self._store = store_of(dataset)
-        self._seed, self._shuffle = options.plain(seed), shuffle
+        self._seed, self._shuffle = arguments.plain(seed), shuffle
         self._order = order_of(len(self._store), shuffle, self._seed, sampler)
         self._rank, self._world_size = rank, world_size
         self._steps()  # refuses what cannot be before anything is begun
-        self._transform = options.function("transform", transform)
-        self._sample_transform = options.function("sample_transform", sample_transform)
+        self._transform = arguments.function("transform", transform)
+        self._sample_transform = arguments.function("sample_transform", sample_transform)
         self._pace = Pace(
-            options.count("threads", threads, most=256), options.count("prefetch", prefetch, most=1 << 16)
+            arguments.count("threads", threads, most=256), arguments.count("prefetch", prefetch, most=1 << 16)
         )
-        self._sample_workers = options.workers(sample_workers)
+        self._sample_workers = arguments.workers(sample_workers)
         self._memory = memories.checked(memory)
-        self._skip = options.skips(on_damage)
+        self._skip = arguments.skips(on_damage)
         leaves = self._store._assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
         check_first(self._store, self._treatments)
@@ -265,7 +265,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter()`` is of this epoch. A state that was loaded for this very epoch stays in force."""
-        epoch = options.plain(epoch)
+        epoch = arguments.plain(epoch)
         if type(epoch) is not int or not 0 <= epoch < LAST_EPOCH:
             raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
         with self._lock:
@@ -360,7 +360,7 @@ class Loader:
         )
 
     def _repr_html_(self) -> str:
-        from cordwood.tensors.notebook import sentence, together
+        from cordwood.common.html import sentence, together
 
         parts = [sentence(repr(self).strip("<>"))]
         if self._progress is not None:

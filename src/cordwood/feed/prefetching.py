@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from cordwood.errors import UsageError
-from cordwood.feed.background import Background
-from cordwood.feed.device import Mover, Staged
+from cordwood.feed.ahead.background import Background
+from cordwood.feed.device.mover import Mover, Staged
 
 T = TypeVar("T")
 

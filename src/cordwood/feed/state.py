@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
+from cordwood.common.saferepr import brief
 from cordwood.errors import UsageError
-from cordwood.tensors.brief import brief
 
 VERSION: Final = 1
 LAST_EPOCH: Final = 1 << 62

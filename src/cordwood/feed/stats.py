@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from cordwood.tensors.notebook import bars, sentence, title, together
-from cordwood.tensors.sizes import counted, human
+from cordwood.common.html import bars, sentence, title, together
+from cordwood.common.text import counted, human
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@
     header = probe(data)                    # Header(format='jpeg', width=4000, height=3000, orientation=6, ...)
 
 ``header`` reads sizes and the orientation from the first bytes, ``decoder`` chooses among the decoders that are
-installed, ``pillow`` and ``fast`` call them, ``upright`` turns what they give. JPEG, PNG, WebP, BMP, GIF and TIFF are
-read; whatever else the bytes are is a FormatError.
+installed, ``pillow_decoder`` and ``fast_decoders`` call them, ``orientation`` turns what they give. JPEG, PNG, WebP,
+BMP, GIF and TIFF are read; whatever else the bytes are is a FormatError.
 """
 
 from cordwood.images.decoder import Decoder, best, decode, decode_pil
-from cordwood.images.fast import planes
+from cordwood.images.fast_decoders import planes
 from cordwood.images.header import FORMATS, MOST_PIXELS, Header, probe
 
 __all__ = ["FORMATS", "MOST_PIXELS", "Decoder", "Header", "best", "decode", "decode_pil", "planes", "probe"]

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 
 from cordwood.errors import UsageError
-from cordwood.images.fast import Pixels, bitmap, module, opencv, planes, simplejpeg
+from cordwood.images.fast_decoders import Pixels, bitmap, module, opencv, planes, simplejpeg
 from cordwood.images.header import MOST_PIXELS, Header, probe
-from cordwood.images.pillow import open_rgb
-from cordwood.images.upright import upright, upright_pil
+from cordwood.images.orientation import upright, upright_pil
+from cordwood.images.pillow_decoder import open_rgb
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cordwood.common.saferepr import brief
+from cordwood.common.suggest import did_you_mean, nearest
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean, nearest
-from cordwood.tensors.brief import brief
 
 _MOST_NAMES = 8
 _STANDARD = sysconfig.get_path("stdlib")

@@ -13,18 +13,18 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
+from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean
-from cordwood.store.assemble import Assembler
-from cordwood.store.carriers import known
-from cordwood.store.choice import Choice, choose, numbers_of, positions
-from cordwood.store.reader import Reader
+from cordwood.store.reading.assemble import Assembler
+from cordwood.store.reading.reader import Reader
+from cordwood.store.reading.selection import Choice, choose, numbers_of, positions
+from cordwood.store.values.arrays import known
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cordwood.store.inspection import StoreInspection
-    from cordwood.store.schema import Leaf, Schema
+    from cordwood.store.inspecting.result import StoreInspection
+    from cordwood.store.schema.schema import Leaf, Schema
 
 _AT_ONCE = 1 << 14  # rows read together when a whole column is asked for; each may be in a shard of its own
 
@@ -218,17 +218,17 @@ class Dataset(TorchDataset[Any]):
 
     def inspect(self) -> "StoreInspection":
         """What the store holds: fields, plans, sizes, statistics; the same as ``cw.inspect(path)``."""
-        from cordwood.store.inspecting import inspect_reader  # statistics and words are needed by people only
+        from cordwood.store.inspecting.inspect import inspect_reader  # statistics and words are needed by people only
 
         return inspect_reader(self._reader)
 
     def _repr_html_(self) -> str:
-        from cordwood.store.inspection_html import format_dataset_html
+        from cordwood.store.inspecting.html import format_dataset_html
 
         return format_dataset_html(self)
 
     def __repr__(self) -> str:
-        from cordwood.store.inspection_text import format_dataset
+        from cordwood.store.inspecting.text import format_dataset
 
         return format_dataset(self)
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
+from cordwood.common.arguments import checks_keywords
+from cordwood.common.suggest import did_you_mean_path
+from cordwood.common.text import counted
 from cordwood.errors import UsageError
-from cordwood.spelling import did_you_mean_path
-from cordwood.store.beside import set_aside
-from cordwood.store.choice import positions
 from cordwood.store.dataset import Dataset
-from cordwood.store.manifest import NAME
-from cordwood.store.options import checked_threads
-from cordwood.store.reader import Reader
-from cordwood.store.unfinished import unfinished
-from cordwood.tensors.keywords import checks_keywords
-from cordwood.tensors.sizes import counted
+from cordwood.store.format.manifest import NAME
+from cordwood.store.format.new_folder import set_aside
+from cordwood.store.format.unfinished import unfinished
+from cordwood.store.reading.reader import Reader
+from cordwood.store.reading.selection import positions
+from cordwood.store.writing.options import checked_threads
 
 log = logging.getLogger("cordwood.store")
 

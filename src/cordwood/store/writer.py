@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from cordwood.common.arguments import checks_keywords
 from cordwood.errors import UsageError
-from cordwood.store import manifest as manifests
-from cordwood.store import shardindex
-from cordwood.store.chunk import Chunk
-from cordwood.store.collated import refuse_collated, rows
-from cordwood.store.field import Field
-from cordwood.store.folder import OpenFolder, open_folder, sync_parent
-from cordwood.store.look import Look
-from cordwood.store.manifest import Manifest
-from cordwood.store.options import Options, check_same, checked_options, checked_threads
-from cordwood.store.pipeline import Pipeline
-from cordwood.store.prepared import Prepared, Preparer
-from cordwood.store.settling import load_plans, settle
-from cordwood.tensors.keywords import checks_keywords
+from cordwood.store.format import manifest as manifests
+from cordwood.store.format import shard_index
+from cordwood.store.format.folder import OpenFolder, open_folder, sync_parent
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.schema.field import Field
+from cordwood.store.writing.batch_rows import refuse_collated, rows
+from cordwood.store.writing.chunk import Chunk
+from cordwood.store.writing.first_samples import Look
+from cordwood.store.writing.options import Options, check_same, checked_options, checked_threads
+from cordwood.store.writing.pipeline import Pipeline
+from cordwood.store.writing.prepare import Prepared, Preparer
+from cordwood.store.writing.settle import load_plans, settle
 
 _COLLATED = (dict, tuple, torch.Tensor, np.ndarray)
 
@@ -109,7 +109,7 @@ class Writer:
         self._options = Options(goal, shard_bytes, self._options.fields)
         self._look = Look(self._options.fields)
         manifests.write(self.path, Manifest(goal=goal, shard_bytes=shard_bytes))
-        shardindex.mend(self.path, shardindex.read(self.path))
+        shard_index.mend(self.path, shard_index.read(self.path))
         if found is None:
             sync_parent(self.path)
 

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cordwood.tensors import pickle_module as pickle_module
-    from cordwood.tensors.inspecting import inspect as inspect
-    from cordwood.tensors.inspection import Inspection as Inspection
-    from cordwood.tensors.loading import load as load
-    from cordwood.tensors.peeking import Peek as Peek
-    from cordwood.tensors.peeking import peek as peek
-    from cordwood.tensors.saving import save as save
-    from cordwood.tensors.trimming import Trimmed as Trimmed
-    from cordwood.tensors.trimming import trim as trim
+    from cordwood.tensors.inspecting.inspect import inspect as inspect
+    from cordwood.tensors.inspecting.result import Inspection as Inspection
+    from cordwood.tensors.loading.load import load as load
+    from cordwood.tensors.loading.peek import Peek as Peek
+    from cordwood.tensors.loading.peek import peek as peek
+    from cordwood.tensors.saving.save import save as save
+    from cordwood.tensors.trimming.trim import Trimmed as Trimmed
+    from cordwood.tensors.trimming.trim import trim as trim
 
 # Public name -> the module it is in; a module's own name stands for the module itself.
 _HOME = {
-    "Inspection": "inspection",
-    "Peek": "peeking",
-    "Trimmed": "trimming",
-    "inspect": "inspecting",
-    "load": "loading",
-    "peek": "peeking",
+    "Inspection": "inspecting.result",
+    "Peek": "loading.peek",
+    "Trimmed": "trimming.trim",
+    "inspect": "inspecting.inspect",
+    "load": "loading.load",
+    "peek": "loading.peek",
     "pickle_module": "pickle_module",
-    "save": "saving",
-    "trim": "trimming",
+    "save": "saving.save",
+    "trim": "trimming.trim",
 }
 
 __all__ = ["Inspection", "Peek", "Trimmed", "inspect", "load", "peek", "pickle_module", "save", "trim"]

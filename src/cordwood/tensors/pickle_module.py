@@ -26,16 +26,16 @@ from torch.storage import TypedStorage, UntypedStorage
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.native import _native
-from cordwood.tensors.allotment import Allotment
-from cordwood.tensors.allowed import Allowed, Handled
-from cordwood.tensors.collect import Collected, collect, rebuilds_view
-from cordwood.tensors.effort import Effort
-from cordwood.tensors.machine import Machine
-from cordwood.tensors.memory import bytes_of, new_storage
-from cordwood.tensors.parcel import PackedStorage, Scratch
-from cordwood.tensors.rebuild import Refused
-from cordwood.tensors.records import encoded_records
-from cordwood.tensors.storages import restorer
+from cordwood.tensors.content.file_content import PackedStorage, Scratch
+from cordwood.tensors.content.storage_memory import bytes_of, new_storage
+from cordwood.tensors.formats.cord_records import encoded_records
+from cordwood.tensors.io.memory_budget import Allotment
+from cordwood.tensors.loading.storages import restorer
+from cordwood.tensors.saving.collect import Collected, collect, rebuilds_view
+from cordwood.tensors.unpickle.allowlist import Allowed, Handled
+from cordwood.tensors.unpickle.machine import Machine
+from cordwood.tensors.unpickle.rebuild import Refused
+from cordwood.tensors.unpickle.work_budget import Effort
 
 __all__ = [
     "DEFAULT_PROTOCOL",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cordwood.store.field import Field
+from cordwood.store.schema.field import Field
 from tests.golden.arrays import hills, mixed
 from tests.golden.tensors.objects import bits, dtypes
 

@@ -1,26 +1,26 @@
 """The rules, one a file."""
 
-from cordwood.doctor.findings import Rule
-from cordwood.doctor.rules.bloatedsave import BloatedSave
-from cordwood.doctor.rules.cacheable import CacheablePreprocessing
-from cordwood.doctor.rules.cudnnbenchmark import CudnnBenchmark
-from cordwood.doctor.rules.datastarved import DataStarved
-from cordwood.doctor.rules.evalintrainmode import EvalInTrainMode
-from cordwood.doctor.rules.evalwithoutnograd import EvalWithoutNoGrad
-from cordwood.doctor.rules.graphleak import GraphLeak
-from cordwood.doctor.rules.hiddensync import HiddenSync
-from cordwood.doctor.rules.iteratorperbatch import IteratorPerBatch
-from cordwood.doctor.rules.noncontiguous import NonContiguous
-from cordwood.doctor.rules.precision import Precision
-from cordwood.doctor.rules.pythonbound import PythonBound
-from cordwood.doctor.rules.shufflenetg1 import ShuffleNetG1
-from cordwood.doctor.rules.shufflenetg2 import ShuffleNetG2
-from cordwood.doctor.rules.shufflenetg3 import ShuffleNetG3
-from cordwood.doctor.rules.shufflenetg4 import ShuffleNetG4
-from cordwood.doctor.rules.transfer import Transfer
-from cordwood.doctor.rules.unusedparameters import UnusedParameters
-from cordwood.doctor.rules.wholebatches import WholeBatches
-from cordwood.doctor.rules.workers import Workers
+from cordwood.doctor.evidence.findings import Rule
+from cordwood.doctor.rules.architecture.shufflenet_g1 import ShuffleNetG1
+from cordwood.doctor.rules.architecture.shufflenet_g2 import ShuffleNetG2
+from cordwood.doctor.rules.architecture.shufflenet_g3 import ShuffleNetG3
+from cordwood.doctor.rules.architecture.shufflenet_g4 import ShuffleNetG4
+from cordwood.doctor.rules.compute.cudnn_benchmark import CudnnBenchmark
+from cordwood.doctor.rules.compute.hidden_sync import HiddenSync
+from cordwood.doctor.rules.compute.non_contiguous import NonContiguous
+from cordwood.doctor.rules.compute.precision import Precision
+from cordwood.doctor.rules.compute.python_bound import PythonBound
+from cordwood.doctor.rules.correctness.bloated_save import BloatedSave
+from cordwood.doctor.rules.correctness.eval_in_train_mode import EvalInTrainMode
+from cordwood.doctor.rules.correctness.eval_without_no_grad import EvalWithoutNoGrad
+from cordwood.doctor.rules.correctness.graph_leak import GraphLeak
+from cordwood.doctor.rules.correctness.unused_parameters import UnusedParameters
+from cordwood.doctor.rules.data.cacheable_preprocessing import CacheablePreprocessing
+from cordwood.doctor.rules.data.data_starved import DataStarved
+from cordwood.doctor.rules.data.iterator_per_batch import IteratorPerBatch
+from cordwood.doctor.rules.data.transfer import Transfer
+from cordwood.doctor.rules.data.whole_batches import WholeBatches
+from cordwood.doctor.rules.data.workers import Workers
 
 ALL_RULES: tuple[type[Rule], ...] = (
     DataStarved,

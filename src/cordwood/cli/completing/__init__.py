@@ -1,0 +1,1 @@
+"""Completion for shells: the words, and the scripts."""

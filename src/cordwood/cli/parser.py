@@ -1,0 +1,96 @@
+"""The command's parser: argparse, which says what may have been meant where a word is not known.
+
+::
+
+    cordwood: error: there is no verb 'pakc'; did you mean 'pack'?
+    cordwood pack: error: unknown option --goall; did you mean --goal?
+    cordwood export: error: argument --goal: invalid choice: 'smal' (choose from ...); did you mean 'small'?
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from cordwood.common.suggest import did_you_mean, nearest
+
+# What people call a verb elsewhere -> what it is here.
+_OTHER_WORDS = {
+    "check": "verify",
+    "clean": "trim",
+    "compare": "doctor compare",
+    "concat": "merge",
+    "convert": "pack",
+    "create": "pack",
+    "diagnose": "doctor",
+    "fsck": "verify",
+    "help": "--help",
+    "info": "inspect",
+    "join": "merge",
+    "list": "inspect",
+    "ls": "inspect",
+    "profile": "doctor",
+    "repair": "verify --salvage",
+    "salvage": "verify --salvage",
+    "show": "inspect",
+    "shrink": "trim",
+    "unpack": "export",
+    "version": "--version",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` that helps with typos, and tells of unknown words where they were typed."""
+
+    _words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As the parent does; but what is not known is an error of this very parser, with its own usage."""
+        self._words = sys.argv[1:] if args is None else list(args)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """As the parent does, with what may have been meant."""
+        found = {option: nearest(option, self._option_string_actions) for option in self._unknown_options()}
+        # Whatever argparse complains of, it may be a consequence of an option that is mistyped.
+        mistyped = [f"unknown option {option}; did you mean {known}?" for option, known in found.items() if known]
+        super().error(" ".join(mistyped) or message)
+
+    def _unknown_options(self) -> Iterator[str]:
+        """Words that look like long options of this parser and are none."""
+        # Behind a verb, or the name of a script, all words are somebody else's.
+        ends_early = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
+        is_value = False
+        for word in self._words:
+            if is_value:
+                is_value = False
+            elif word == "--" or (ends_early and not word.startswith("-")):
+                return
+            elif word.startswith("--"):
+                option, equals, _ = word.partition("=")
+                action = self._option_string_actions.get(option)
+                is_value = action is not None and action.nargs is None and not equals
+                if action is None and not self._knows(option):
+                    yield option
+
+    def _knows(self, option: str) -> bool:
+        """Whether argparse takes it for short for one of ours."""
+        return self.allow_abbrev and any(known.startswith(option) for known in self._option_string_actions)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        names = list(action.choices)
+        if isinstance(action, argparse._SubParsersAction):
+            other = _OTHER_WORDS.get(value)
+            if other is None and not nearest(value, names):
+                other = _OTHER_WORDS.get(nearest(value, _OTHER_WORDS) or "")
+            meant = f"; did you mean {other!r}?" if other is not None else did_you_mean(value, names)
+            self.error(f"there is no verb {value!r}{meant or ': there are ' + ', '.join(names)}")
+        listed = ", ".join(map(repr, names))
+        raise argparse.ArgumentError(
+            action, f"invalid choice: {value!r} (choose from {listed}){did_you_mean(value, names)}"
+        )

@@ -1,0 +1,1 @@
+"""The verbs of the command, one per file: parse, call the library, print."""

@@ -1,0 +1,1 @@
+"""The acts of the demo, one per file."""

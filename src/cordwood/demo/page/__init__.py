@@ -1,0 +1,1 @@
+"""The demo's page for a browser."""

@@ -1,0 +1,1 @@
+"""Reading the user's code: loops, loaders, layouts, and who holds what."""

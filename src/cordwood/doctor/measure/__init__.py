@@ -1,0 +1,1 @@
+"""Measuring fairly: pairs of runs, the machine, and a quiet stdout."""

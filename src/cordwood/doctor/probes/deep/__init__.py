@@ -1,0 +1,1 @@
+"""Probes that cost something, and are attached for some steps only."""

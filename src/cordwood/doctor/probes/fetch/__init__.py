@@ -1,0 +1,1 @@
+"""Probes inside of data loaders."""

@@ -1,0 +1,1 @@
+"""Probes that are always on: the phases of a step."""

@@ -1,0 +1,1 @@
+"""Operations of the tape done again, alone, to learn what each costs."""

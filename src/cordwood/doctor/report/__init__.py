@@ -1,0 +1,1 @@
+"""The report: its document, its pages, and the comparison of two."""

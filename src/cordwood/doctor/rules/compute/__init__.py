@@ -1,0 +1,1 @@
+"""Rules on the step itself: syncs, layouts, precision."""

@@ -1,0 +1,1 @@
+"""Rules on what is wrong, or wasted, rather than slow."""

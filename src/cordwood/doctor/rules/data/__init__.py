@@ -1,0 +1,1 @@
+"""Rules on feeding: waiting, workers, transfers."""

@@ -1,0 +1,1 @@
+"""Advice tried before it is given, one trial per file."""

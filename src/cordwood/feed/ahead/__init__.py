@@ -1,0 +1,1 @@
+"""Running ahead of the consumer: the thread, its pace, and shards held in memory."""

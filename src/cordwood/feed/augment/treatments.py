@@ -1,0 +1,116 @@
+"""What a loader's options ask of the images in a store, field by field."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+
+from cordwood.codecs import Normalize
+from cordwood.common.saferepr import brief
+from cordwood.common.suggest import did_you_mean
+from cordwood.errors import FormatError, StorageError, UsageError
+from cordwood.feed.augment import Augmentation
+from cordwood.store import Dataset
+from cordwood.store.reading.encoded_images import CHANNELS
+from cordwood.store.reading.image_treatment import Treatment
+from cordwood.store.reading.selection import numbers_of
+from cordwood.store.schema.schema import Leaf, shown_names
+
+
+def treatments_of(
+    dataset: Dataset,
+    leaves: Sequence[Leaf],
+    normalize: Mapping[str, Any] | None,
+    augment: Mapping[str, Any] | None,
+    channels_last: bool,
+) -> dict[int, Treatment]:
+    """By the numbers of frame leaves: what is done with which; fields without any are not in it."""
+    normal = {name: _normalize(name, given) for name, given in _named(dataset, leaves, "normalize", normalize)}
+    augmented = {name: Augmentation.of(given, name) for name, given in _named(dataset, leaves, "augment", augment)}
+    if not isinstance(channels_last, bool):
+        raise UsageError(f"channels_last is {brief(channels_last)}, but is True or False")
+    found = {}
+    for leaf in leaves:
+        if leaf.frame < 0 or not dataset._assembler.holds_arrays(leaf):
+            continue
+        if leaf.name not in normal and leaf.name not in augmented and not channels_last:
+            continue
+        cut = augmented.get(leaf.name)
+        found[leaf.frame] = Treatment(
+            normalize=normal.get(leaf.name),
+            channels_last=channels_last,
+            draw=None if cut is None else cut.draw,
+            fill=0.0 if cut is None else cut.fill,
+        )
+    return found
+
+
+def check_first(dataset: Dataset, treatments: Mapping[int, Treatment]) -> None:
+    """Refuse what the first sample shows to be impossible; what is wrong with the sample itself is told when it is
+    read."""
+    if not len(dataset):
+        return
+    first, reader = numbers_of(dataset._choice, [0]), dataset.reader
+    for leaf in dataset._assembler.frames:
+        treatment = treatments.get(leaf.frame)
+        if treatment is None or not treatment.named:
+            continue
+        if leaf.number in dataset._assembler.pictures:
+            treatment.check(leaf.name, "uint8", (CHANNELS, 1, 1))
+            continue
+        shape = None
+        with suppress(FormatError, StorageError):
+            (shape,) = reader.shapes(first, leaf)
+        if shape is not None and leaf.stored is not None:
+            treatment.check(leaf.name, leaf.stored, shape)
+
+
+def _named(
+    dataset: Dataset, leaves: Sequence[Leaf], option: str, given: Mapping[str, Any] | None
+) -> list[tuple[str, Any]]:
+    """The items of an option, whose names are those of arrays that are read."""
+    if given is None:
+        return []
+    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and dataset._assembler.holds_arrays(leaf)]
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{option} is {brief(given)}, but is a dict by names of fields, of {shown_names(arrays)}")
+    for name in given:
+        if name not in arrays:
+            raise UsageError(
+                f"{option} names {name!r}, but the fields that hold arrays are {shown_names(arrays)}"
+                f"{did_you_mean(name, arrays)}"
+            )
+    return list(given.items())
+
+
+def _normalize(name: str, given: Any) -> Normalize:
+    if isinstance(given, Normalize):
+        return _checked(name, given)
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise UsageError(
+            f"normalize of field {name!r} is {brief(given)}, but is (mean, std), numbers or one a channel, on the "
+            "scale of 0 to 1"
+        )
+    mean, std = (_numbers(name, part) for part in given)
+    return _checked(name, Normalize(mean, std))
+
+
+def _checked(name: str, normalize: Normalize) -> Normalize:
+    for channel, (mean, std) in enumerate(zip(normalize.mean, normalize.std, strict=True)):
+        if not (math.isfinite(mean) and math.isfinite(std) and std != 0):
+            raise UsageError(
+                f"normalize of field {name!r}: channel {channel} has mean {mean} and std {std}, but both are finite, "
+                "and std is not 0"
+            )
+    return normalize
+
+
+def _numbers(name: str, given: Any) -> list[float]:
+    try:
+        plain = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
+        return [float(number) for number in np.asarray(plain, np.float64).reshape(-1)]
+    except (TypeError, ValueError):
+        raise UsageError(f"normalize of field {name!r}: {brief(given)} is no number, and no list of numbers") from None

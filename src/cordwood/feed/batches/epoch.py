@@ -1,0 +1,197 @@
+"""One epoch of a rank, batch after batch: what the thread of an iterator runs.
+
+epoch = Epoch(number=0, order=order.epoch(0), steps=steps, consumed=0, seed=0, maker=maker, pace=pace, mover=None,
+              seeded=False)
+for group in epoch.groups(): ...      # lists of batches that were made together
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cordwood.errors import CordwoodError
+from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.batches.maker import Batch, Maker, nbytes_of, nothing_left
+from cordwood.feed.device.mover import Mover
+from cordwood.feed.order.permutation import mixed, sample_seeds
+from cordwood.feed.order.samplers import EpochOrder
+from cordwood.feed.order.steps import Steps
+from cordwood.store.reading.image_treatment import Seeds
+from cordwood.store.reading.selection import Numbers
+
+# Makes the batches of plans in other processes, in order.
+Workers = Callable[[Iterable[tuple[Numbers, Seeds]]], Generator[Any, None, None]]
+
+_PLACES_AT_ONCE = 8192  # of the order: computing many costs little more than computing one
+_FETCHED_AHEAD = 4  # calls, where samples come from a disk each time
+
+
+class Made(NamedTuple):
+    """A batch on its way to the consumer, and what is consumed when it has arrived."""
+
+    batch: Any
+    consumed: int
+    samples: int
+
+
+class Planned(NamedTuple):
+    """Batches that are made by one call: their samples, how many a batch, and what is consumed after each."""
+
+    indices: Numbers
+    positions: Numbers
+    per: int
+    consumed: list[int]
+
+    def apart(self) -> "list[Planned]":
+        """The same, a batch a call."""
+        parts = [slice(start, start + self.per) for start in range(0, len(self.indices), self.per)]
+        return [
+            Planned(self.indices[part], self.positions[part], len(self.indices[part]), [consumed])
+            for part, consumed in zip(parts, self.consumed, strict=True)
+        ]
+
+
+class Epoch:
+    """What an iteration reads, and how far it got in making it."""
+
+    def __init__(
+        self,
+        *,
+        number: int,
+        order: EpochOrder,
+        steps: Steps,
+        consumed: int,
+        seed: int,
+        maker: Maker,
+        pace: Pace,
+        mover: Mover | None,
+        seeded: bool,
+    ) -> None:
+        self.number = number
+        self.decoding = 0.0
+        self.maker = maker
+        self.pace = pace
+        self._order = order
+        self._steps = steps
+        self._consumed = consumed
+        self._seed = seed
+        self._mover = mover
+        self._seeded = seeded
+        self._measured = False
+        self._ahead = _FETCHED_AHEAD if maker.sparse else 0
+
+    def groups(self) -> Iterator[list[Made]]:
+        """Batches in order, those of a call together."""
+        try:
+            yield from self._groups()
+        finally:
+            self._end()
+
+    def _groups(self) -> Iterator[list[Made]]:
+        waiting: deque[Planned] = deque()
+        plans = self.plans()
+        while True:
+            while len(waiting) <= self._ahead:
+                planned = next(plans, None)
+                if planned is None:
+                    break
+                if self._ahead or not self._measured:  # the first batch shall not wait for what lies around its samples
+                    self.maker.advise(planned.indices)
+                waiting.append(planned)
+            if not waiting:
+                return
+            planned = waiting.popleft()
+            try:
+                made = self._made(planned)
+            except CordwoodError:
+                if len(planned.consumed) == 1:
+                    raise
+                waiting.extendleft(reversed(planned.apart()))  # those before the bad one are good
+                continue
+            if made:
+                yield made
+            del made  # the consumer's now
+
+    def groups_from(self, workers: Workers) -> Iterator[list[Made]]:
+        """The same batches, made by processes."""
+        given: deque[Planned] = deque()
+
+        def plans() -> Iterator[tuple[Numbers, Seeds]]:
+            for planned in self.plans():
+                given.append(planned)
+                yield planned.indices, self.seeds(planned)
+
+        batches = workers(plans())
+        began = perf_counter()
+        try:
+            for batch in batches:
+                self.decoding += perf_counter() - began
+                planned = given.popleft()
+                if not isinstance(batch, Batch):  # as mended here, after a worker failed
+                    batch = Batch(batch, len(planned.indices))
+                made = self._named(planned, [batch])
+                if made:
+                    yield made
+                del batch, made  # the consumer's now
+                began = perf_counter()
+        finally:
+            batches.close()
+            self._end()
+
+    def plans(self) -> Iterator[Planned]:
+        """What is to be read, call by call."""
+        steps, together = self._steps, 1  # the first batch waits for no other, and the next not for many
+        while steps.left(self._consumed):
+            blocks = steps.blocks(self._consumed, max(1, _PLACES_AT_ONCE // steps.batch_size))
+            indices = self._order.at(blocks.positions)
+            start, batch, count = 0, 0, len(blocks.sizes)
+            while batch < count:
+                size = int(blocks.sizes[batch])
+                batches = _alike(blocks.sizes[batch : batch + min(together, self.pace.together)])
+                together *= 2
+                end = start + size * batches
+                consumed = []
+                for _ in range(batches):
+                    self._consumed = steps.after(self._consumed)
+                    consumed.append(self._consumed)
+                yield Planned(indices[start:end], blocks.positions[start:end], size, consumed)
+                start, batch = end, batch + batches
+
+    def seeds(self, planned: Planned) -> Seeds:
+        """What every sample's augmentation is drawn from; one that a sampler draws twice is augmented anew."""
+        seeds = sample_seeds(self._seed, self.number, planned.indices)
+        return mixed(seeds, planned.positions.view(np.uint64)) if self._order.repeats else seeds
+
+    def _made(self, planned: Planned) -> list[Made]:
+        began = perf_counter()
+        seeds = self.seeds(planned) if self._seeded else None
+        batches = self.maker.batches(planned.indices, planned.per, seeds, self.pace.threads)
+        self.decoding += perf_counter() - began
+        if not self._measured and batches[0].samples and not self.maker.alone:
+            self.pace.batch_is(nbytes_of(batches[0].values))
+            self._measured = True
+        return self._named(planned, batches)
+
+    def _named(self, planned: Planned, batches: list[Batch]) -> list[Made]:
+        if self._steps.world_size > 1 and any(not batch.samples for batch in batches):
+            raise nothing_left(self._steps.world_size)
+        stage = self._mover.stage if self._mover is not None else None
+        return [
+            Made(batch.values if stage is None else stage(batch.values), consumed, batch.samples)
+            for batch, consumed in zip(batches, planned.consumed, strict=True)
+            if batch.samples
+        ]
+
+    def _end(self) -> None:
+        self.maker.close()
+        if self._mover is not None:
+            self._mover.finish()
+
+
+def _alike(sizes: Numbers) -> int:
+    """How many of the first batches have the size of the first."""
+    other = np.flatnonzero(sizes != sizes[0])
+    return int(other[0]) if len(other) else len(sizes)

@@ -1,0 +1,250 @@
+"""A dry run: what packing would cost, how large the store would be, and whether it is worth it.
+
+    print(estimate(source, transform, Path("train.cordwood"), limit=200, workers=8))
+
+Some inputs, spread over the source, are read, transformed, packed into a store that is thrown away, and read back, on
+one thread. Everything that is said of the whole is what these took, times their number.
+"""
+
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cordwood.common.resources import default_threads
+from cordwood.common.seeding import seed_generators
+from cordwood.errors import PackError, UsageError
+from cordwood.packing.journal.failure import Failure, absence
+from cordwood.packing.output.empty_source import nothing_in
+from cordwood.packing.output.first_samples import settled_before
+from cordwood.packing.report.estimate import Estimate
+from cordwood.packing.report.summary import torch_save_bytes
+from cordwood.packing.transform.transform import Transform
+from cordwood.packing.workers.one_thread import one_thread
+from cordwood.packing.workers.tasks import size_of
+from cordwood.packing.workers.work import SampleEncoder, seed_of
+from cordwood.sources import Input, Source
+from cordwood.store.inspecting.inspect import inspect_store
+from cordwood.store.opening import open as open_store
+from cordwood.store.schema.field import Field
+from cordwood.store.writer import Writer
+from cordwood.store.writing.first_samples import snapshot
+
+READ_BATCH = 64
+_PASSES = 3  # of reading back and of encoding, of which the middle one counts
+_MOST_KEPT = 256  # samples that are encoded once more, to see how long that takes by itself
+_MOST_KEPT_BYTES = 64 << 20
+_MOST_TOLD = 3  # failures
+_LONG = 60.0  # seconds of a job in which the start of workers is lost
+Clock = Callable[[], float]
+
+
+class _Tries:
+    """Reads and transforms units of inputs, and counts what comes of them."""
+
+    def __init__(self, source: Source, transform: Transform, seed: int, clock: Clock) -> None:
+        self._reader, self._absent = source.reader(), source.absent
+        self._transform, self._seed, self._clock = transform, seed, clock
+        self.inputs = self.samples = self.dropped = self.failed = 0
+        self.file_bytes: int | None = 0  # None from the first input on that is no file of its own
+        self.failures: list[str] = []
+        self.first_error: BaseException | None = None
+        self._times: list[tuple[float, int]] = []  # seconds and samples of every unit
+
+    def do(self, first: int, unit: list[Input]) -> list[Any]:
+        """The samples of a unit."""
+        seed = seed_of(self._seed, first)
+        seed_generators(seed)
+        start = self._clock()
+        made: list[list[Any]] = []
+        given: list[Any] = []
+        try:
+            given = [self._reader(one.handle) for one in unit]
+            batched = self._transform.batched
+            made = self._transform.apply_batch(given, seed) if batched else [self._transform.apply(given[0], seed)]
+        except Exception as error:  # whatever readers and transforms of others raise
+            self._fail(first, unit, Failure.of(error, absence(error, next(iter(given), None), self._absent)), error)
+        samples = [sample for of_input in made for sample in of_input]
+        self._times.append((self._clock() - start, len(samples)))
+        self.inputs += len(unit)
+        self.samples += len(samples)
+        self.dropped += max(0, len(made) - len(samples))
+        for one in unit if made else ():  # of those that failed there are no samples to compare with
+            self.file_bytes = None if self.file_bytes is None or one.size is None else self.file_bytes + one.size
+        return samples
+
+    def _fail(self, first: int, unit: list[Input], failure: Failure, error: Exception) -> None:
+        self.failed += len(unit)
+        self.first_error = self.first_error or error
+        if len(self.failures) < _MOST_TOLD:
+            name = f" ({unit[0].name})" if unit[0].name else ""
+            self.failures.append(f"input {first}{name}: {failure.error}")
+
+    @property
+    def seconds_a_sample(self) -> float:
+        """Without the first unit, which also imports modules and loads models, unless it is the only one."""
+        for times in (self._times[1:], self._times):
+            samples = sum(count for _, count in times)
+            if samples:
+                return sum(seconds for seconds, _ in times) / samples
+        return 0.0
+
+    def nothing(self, source: Source) -> Exception:
+        """Why there are no samples."""
+        if self.first_error is not None:
+            error = PackError(f"none of {self.inputs} inputs that were tried could be preprocessed: {self.failures[0]}")
+            error.__cause__ = self.first_error
+            return error
+        if self.inputs:
+            return UsageError(f"the transform returned nothing for all of {self.inputs} inputs that were tried")
+        return nothing_in(source)
+
+
+class _Scratch(Writer):
+    """A writer whose store is thrown away: nobody can go on with it."""
+
+    _outlives_errors = False
+
+
+def estimate(
+    source: Source,
+    transform: Transform,
+    dest: Path,
+    *,
+    limit: int,
+    workers: int,
+    batch: int = 1,
+    seed: int = 0,
+    goal: str | None = None,
+    fields: Mapping[str, Field] | None = None,
+    shard_bytes: int | None = None,
+    span: tuple[int, int | None] = (0, None),
+    stops_at_failures: bool = False,
+    starting: Clock = lambda: 0.0,
+    clock: Clock = time.perf_counter,
+) -> Estimate:
+    """Try about `limit` inputs of the `span` that is to be packed; `batch` of them form a unit.
+
+    `starting` measures how long workers take to start; it is asked only where that matters.
+
+    PackError if all of them fail, UsageError if the transform drops them all.
+    """
+    if type(limit) is not int or limit < 1:
+        raise UsageError(f"limit is {limit!r}, but is the number of inputs to try: 200 will do")
+    begin, end = span
+    if end is None:
+        end = source.count
+    tries = _Tries(source, transform, seed, clock)
+    kept = _Kept()
+    with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
+        store = Path(folder) / "estimate.cordwood"
+        with _Scratch(store, goal, fields=fields, shard_bytes=shard_bytes) as writer:
+            for first, unit in _units(source, begin, end, limit, batch):
+                for sample in tries.do(first, unit):
+                    writer.append(sample)
+                    kept.add(sample)
+        if not tries.samples:
+            raise tries.nothing(source)
+        inspection = inspect_store(store)
+        found = Estimate(
+            source=str(source.describe().get("path") or source.kind),
+            dest=str(dest),
+            of_inputs=None if end is None else end - begin,
+            inputs=tries.inputs,
+            samples=tries.samples,
+            dropped=tries.dropped,
+            failed=tries.failed,
+            failures=tuple(tries.failures),
+            preprocess_seconds=tries.seconds_a_sample,
+            encode_seconds=_encoding(store, kept.samples, clock),
+            read_seconds=_reading(store, clock),
+            raw_bytes=inspection.before,
+            stored_bytes=inspection.size,
+            torch_save_bytes=torch_save_bytes(store, tries.samples, inspection.before),
+            file_bytes=tries.file_bytes,
+            workers=min(max(1, workers), default_threads()),
+            free_bytes=_free(dest),
+            inspection=inspection,
+            stops_at_failures=stops_at_failures,
+        )
+    if found.all_seconds is None or found.all_seconds > _LONG:
+        return found
+    return replace(found, starting_seconds=starting())
+
+
+def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) -> Iterator[tuple[int, list[Input]]]:
+    """Units of inputs, one from each of as many stretches; the first ones if nobody knows how many there are."""
+    if end is None:
+        inputs = islice(source.inputs(begin), limit)
+        first = begin
+        while unit := list(islice(inputs, batch)):
+            yield first, unit
+            first += len(unit)
+        return
+    units = -(-(end - begin) // batch)
+    wanted = min(units, -(-limit // batch))
+    draw = random.Random(0)  # noqa: S311 - a fixed stride would see nothing of what recurs in it, such as every tenth class
+    for number in range(wanted):
+        first = begin + batch * draw.randrange(number * units // wanted, (number + 1) * units // wanted)
+        yield first, list(islice(source.inputs(first), min(batch, end - first)))
+
+
+class _Kept:
+    """Copies of the first samples."""
+
+    def __init__(self) -> None:
+        self.samples: list[Any] = []
+        self._nbytes = 0
+
+    def add(self, sample: Any) -> None:
+        if len(self.samples) < _MOST_KEPT and self._nbytes < _MOST_KEPT_BYTES:
+            self.samples.append(snapshot(sample))
+            self._nbytes += size_of(sample)
+
+
+def _encoding(store: Path, samples: list[Any], clock: Clock) -> float:
+    """Seconds a sample, without the time to choose plans, which is spent once."""
+    settled = settled_before(store, open_store(store).reader.manifests[0])
+    encoder = SampleEncoder(settled, threads=1)
+
+    def encode() -> None:
+        encoder.add(samples)
+        encoder.finish()
+
+    return _middle(encode, clock) / len(samples)
+
+
+def _reading(store: Path, clock: Clock) -> float:
+    """Seconds a sample, in batches."""
+    dataset = open_store(store, threads=1)
+
+    def read() -> None:
+        for start in range(0, len(dataset), READ_BATCH):
+            dataset[list(range(start, min(start + READ_BATCH, len(dataset))))]
+
+    return _middle(read, clock) / len(dataset)
+
+
+def _middle(work: Callable[[], None], clock: Clock) -> float:
+    """The median time of some passes, behind one that has found memory."""
+    work()
+    times = []
+    for _ in range(_PASSES):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def _free(dest: Path) -> int:
+    """Bytes that are free where the store is to be."""
+    place = dest.absolute()
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free

@@ -1,0 +1,114 @@
+"""The log of a job's first samples, which wait for the schema: a killed job does not do them again.
+
+    log = FirstSamples(store)
+    log.append(next_input, waiting, samples)        # those that have come since the last time
+    for part in log.read(): ...                     # another process
+    log.remove()                                    # a shard holds them
+
+Samples are kept as values of fields that may be anything, so reading them runs no code.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cordwood.errors import FormatError
+from cordwood.packing.journal.inputs import Entry, Lines, Position, ShardInputs, Totals
+from cordwood.packing.journal.inputs import Header as InputsHeader
+from cordwood.packing.journal.shard_log import Log, records
+from cordwood.store.values.any_value import decode, encode
+
+_NAME = ".first-samples.log"
+_SIZE = struct.Struct("<Q")
+
+
+def path_of(store: Path) -> Path:
+    """Where the log of a store is, while there is one."""
+    return store / _NAME
+
+
+class Waiting(NamedTuple):
+    """An input that has been looked at: its number, and what is to be told of it."""
+
+    number: int
+    entry: Entry
+
+
+class Part(NamedTuple):
+    """What was added to the log at once."""
+
+    next_input: int  # the first that is not in it
+    waiting: list[Waiting]
+    samples: list[Any]
+    classes: list[str]  # fields whose labels are still those of the source
+
+
+class FirstSamples:
+    """The log of one store, made when it is first written to."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = path_of(store)
+        self._log: Log | None = None
+        self._size = 0  # of what another process left
+
+    def read(self) -> Iterator[Part]:
+        """What another process left; nothing of what cannot be understood."""
+        try:
+            for record in records(self._path):
+                part = _part(record.members, record.first, record.second)
+                self._size = record.end
+                yield part
+        except (FormatError, KeyError, TypeError, ValueError, OverflowError, RecursionError, struct.error):
+            return  # it is done again
+
+    def append(
+        self, next_input: int, waiting: Sequence[Waiting], samples: Sequence[Any], classes: Sequence[str]
+    ) -> None:
+        """Add inputs and samples; they are on the disk when this returns."""
+        if self._log is None:
+            self._log = Log(self._path, self._size)
+        lines = b"".join(_lines(one.entry) for one in waiting)
+        values = bytearray()
+        for sample in samples:
+            value = encode(sample)
+            values += _SIZE.pack(len(value)) + value
+        members = {
+            "next": next_input,
+            "numbers": [one.number for one in waiting],
+            "sizes": [one.entry.size for one in waiting],  # lines have none for inputs without a name
+            "classes": list(classes),
+        }
+        self._log.add(members, lines, bytes(values))
+
+    def close(self) -> None:
+        """The log stays."""
+        if self._log is not None:
+            self._log.close()
+
+    def remove(self) -> None:
+        """Once is enough."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _lines(entry: Entry) -> bytes:
+    lines = Lines()
+    lines.add(entry)
+    return lines.text()
+
+
+def _part(members: Any, lines: bytes, values: bytes) -> Part:
+    header = InputsHeader(Position(), Position(), Totals())
+    entries = list(ShardInputs(_NAME, header, lines).entries())
+    waiting = [
+        Waiting(int(number), entry._replace(size=None if size is None else int(size)))
+        for number, size, entry in zip(members["numbers"], members["sizes"], entries, strict=True)
+    ]
+    samples, place = [], 0
+    while place < len(values):
+        (size,) = _SIZE.unpack_from(values, place)
+        place += _SIZE.size
+        samples.append(decode(values[place : place + size]))
+        place += size
+    return Part(int(members["next"]), waiting, samples, [str(name) for name in members["classes"]])

@@ -1,0 +1,1 @@
+"""What a packing job tells: progress, rate, estimates, the summary."""

@@ -1,0 +1,1 @@
+"""From store to store and out of it: merge and export."""

@@ -1,0 +1,292 @@
+"""`merge`: several stores as one, without writing their samples again.
+
+Shards are made to be moved: each has its own index, and names the plans of its frames. So a merged store has links to
+the shards of the others, or copies where the file system has no links, all of their plans, and an index of its own. It
+is made beside its place and put there at the end.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cordwood.common.html import plain
+from cordwood.errors import FormatError, StorageError, UsageError
+from cordwood.packing.journal import inputs
+from cordwood.packing.journal import job_file as jobs
+from cordwood.packing.journal.inputs import Entry, Header, Lines, Position, Totals
+from cordwood.packing.journal.job_file import JobFile
+from cordwood.packing.transfer.join_parts import add_totals, refuse_unfinished, united
+from cordwood.store.checking.survey import check_is_store
+from cordwood.store.format import manifest as manifests
+from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format.folder import sync_parent
+from cordwood.store.format.lock import WriterLock
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.new_folder import beside, copy_file, link_or_copy
+from cordwood.store.format.shard_file import read_ends, shard_name
+from cordwood.store.format.shard_index import Records
+from cordwood.store.reading.same_schema import check_meanings, records_of
+from cordwood.store.schema.schema import Schema, described
+
+Progress = Callable[[int, int], None]  # shards that are done, and all
+_SHOWN = 5
+
+
+@dataclass
+class Merged:
+    """What a merged store is made of.
+
+    ::
+
+        result = cw.merge(["a.cordwood", "b.cordwood"], "all.cordwood")
+        print(result.samples, result.linked, result.copied)
+
+    `linked` shards are shared with the stores they came from, and take no room of their own; `copied` ones do.
+    """
+
+    path: str
+    stores: list[str]
+    samples: int = 0
+    shards: int = 0
+    bytes: int = 0
+    linked: int = 0
+    copied: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
+    def __str__(self) -> str:
+        shards = f"{self.shards:,} {'shard' if self.shards == 1 else 'shards'}"
+        how = "linked, not copied" if not self.copied else f"{self.linked:,} linked, {self.copied:,} copied"
+        what = f"{self.samples:,} samples of {len(self.stores)} stores in {shards}"
+        return "\n".join([f"{self.path}: {what} ({how}), {self.bytes:,} bytes", *self.notes])
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return dict(vars(self))
+
+
+@dataclass
+class _Part:
+    """One of the stores, as far as it is known without its shards."""
+
+    path: Path
+    manifest: Manifest
+    records: Records
+    job: JobFile | None
+    listed: bool  # whether it tells the inputs of its shards
+
+    @property
+    def samples(self) -> int:
+        return int(self.records["count"].sum())
+
+
+def merge(
+    stores: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, progress: Progress | None = None
+) -> Merged:
+    """Join stores into a new one, the samples of the first before those of the second.
+
+    ::
+
+        cw.merge(["a.cordwood", "b.cordwood"], "all.cordwood")
+
+    No sample is read or written again: the shards are linked, or copied where the new store is on another file system.
+    All must have the same fields and classes. Parts of one job (``cw.pack(..., part="3/16")``) must be all of them, in
+    their order: then the result is what one run would have packed, and can be updated as such. The stores themselves
+    stay as they are.
+    """
+    if isinstance(stores, str | os.PathLike) or not stores:
+        raise UsageError("merge takes a list of stores: cw.merge(['a.cordwood', 'b.cordwood'], 'all.cordwood')")
+    paths = [Path(path) for path in stores]
+    target = Path(out)
+    _check_paths(paths, target)
+    with ExitStack() as locks:
+        parts = [locks.enter_context(_opened(path)) for path in paths]
+        _check_alike(parts)
+        job = united([(part.path, part.job) for part in parts])
+        if job is not None:
+            _check_packed(parts)
+        with beside(target) as folder:
+            merger = _Merger(folder, parts, Merged(str(target), [str(path) for path in paths]))
+            merger.run(progress)
+            if job is not None:
+                jobs.write(folder, job)
+            elif merger.listed:
+                merger.merged.notes.append("it is made of several jobs, so it cannot be brought up to date by one")
+    return merger.merged
+
+
+def _check_paths(paths: Sequence[Path], target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists already: merge makes a new store, name another folder")
+    for number, path in enumerate(paths):
+        check_is_store(path)
+        if path.resolve() in target.resolve().parents:
+            raise UsageError(f"{target} is inside of {path}, which is left as it is: name another folder")
+        for before in paths[:number]:
+            if before.samefile(path):
+                raise UsageError(f"{path} is named twice: every store is joined once")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Part]:
+    """A store that nobody writes to meanwhile."""
+    lock = None
+    try:
+        lock = WriterLock(path)
+    except StorageError as error:
+        # Nobody writes to a store that may only be read; but one that a writer has is not finished.
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+    try:
+        job = jobs.read(path)
+        refuse_unfinished(path, job)
+        manifest = manifests.read(path)
+        records = records_of(path, manifest.schema)
+        listed = all(inputs.path_of(path, shard).exists() for shard in range(len(records)))
+        yield _Part(path, manifest, records, job, listed)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _check_alike(parts: Sequence[_Part]) -> None:
+    """Whether all of the stores have the same fields; UsageError names those that differ."""
+    there = [part for part in parts if part.manifest.schema is not None]
+    if not there:
+        raise UsageError(f"{', '.join(str(part.path) for part in parts)}: there are no samples to merge")
+    one = there[0].manifest.schema
+    for part in there[1:]:
+        other = part.manifest.schema
+        if one is not None and other is not None and one.hash != other.hash:
+            raise UsageError(
+                f"{there[0].path} and {part.path} hold different samples, and cannot be merged without writing them "
+                f"again: {_differences(one, other)}"
+            )
+    check_meanings([part.path for part in there], [part.manifest for part in there])
+
+
+def _check_packed(parts: Sequence[_Part]) -> None:
+    """Whether parts of a job hold what was packed, and nothing else."""
+    for part in parts:
+        packed = part.job.totals.samples if part.job is not None and part.job.totals is not None else None
+        if packed != part.samples or not part.listed:
+            raise UsageError(
+                f"{part.path} was packed with {packed} samples and has {part.samples}, or does not tell their inputs: "
+                "somebody else has written to it; pack this part again"
+            )
+
+
+def _differences(one: Schema, other: Schema) -> str:
+    here, there = ({leaf.name: described(leaf) for leaf in schema.leaves} for schema in (one, other))
+    told = [
+        f"field {name!r} is {here.get(name, 'not there')} in the first, {there.get(name, 'not there')} in the other"
+        for name in dict.fromkeys([*here, *there])
+        if here.get(name) != there.get(name)
+    ]
+    if not told:
+        return "the same fields lie in another structure or order"
+    return "; ".join(told[:_SHOWN]) + (f"; {len(told) - _SHOWN} more" if len(told) > _SHOWN else "")
+
+
+class _Merger:
+    """The new store, and what was put into it so far."""
+
+    def __init__(self, folder: Path, parts: Sequence[_Part], merged: Merged) -> None:
+        self.merged = merged
+        self.listed = any(part.listed and len(part.records) for part in parts)
+        self._folder = folder
+        self._parts = parts
+        self._records = bytearray()
+        self._totals = Totals()  # of the stores before
+        self._last = Totals()  # up to the last shard, of its store alone
+        self._position = Position()
+        self._shift = 0
+
+    def run(self, progress: Progress | None) -> None:
+        """Put everything into the folder, durably."""
+        all_shards = sum(len(part.records) for part in self._parts)
+        for part in self._parts:
+            self._take_plans(part)
+            for shard in range(len(part.records)):
+                self._take_shard(part, shard)
+                if progress is not None:
+                    progress(self.merged.shards, all_shards)
+            self._count(part)
+        manifests.write(self._folder, next(part.manifest for part in self._parts if part.manifest.schema is not None))
+        records = np.frombuffer(bytes(self._records), shard_index.RECORD)
+        shard_index.mend(self._folder, shard_index.ShardIndex(records))
+        sync_parent(self._folder / shard_index.NAME)
+
+    def _take_plans(self, part: _Part) -> None:
+        """All plans: a store that was merged before has some that its manifest does not name."""
+        found = sorted(path.stem for path in (part.path / plan_files.FOLDER).glob("*.json"))
+        for name in dict.fromkeys([*part.manifest.plan_names, *filter(plan_files.is_plan_name, found)]):
+            target = plan_files.plan_path(self._folder, name)
+            if not target.exists():
+                plan_files.load(part.path, name)  # a damaged plan would stay unnoticed until a frame needs it
+                target.parent.mkdir(exist_ok=True)
+                copy_file(plan_files.plan_path(part.path, name), target, "the plan")
+
+    def _take_shard(self, part: _Part, shard: int) -> None:
+        number, path = self.merged.shards, part.path / shard_name(shard)
+        target = self._folder / shard_name(number)
+        if link_or_copy(path, target, "the shard"):
+            self.merged.linked += 1
+        else:
+            self.merged.copied += 1
+        ends = read_ends(target)
+        shard_index.check_record(str(path), part.records[shard], ends)
+        if self.listed:
+            self._take_inputs(part, shard, number)
+        self._records += shard_index.pack_record(number, self.merged.samples, ends)
+        self.merged.shards += 1
+        self.merged.samples += ends.count
+        self.merged.bytes += ends.file_size
+
+    def _take_inputs(self, part: _Part, shard: int, number: int) -> None:
+        """The list of a shard's inputs, as that of a shard of one job."""
+        count = int(part.records["count"][shard])
+        if part.listed:
+            told = inputs.read(part.path, shard)
+            header, lines = Header(told.first, told.after, told.totals), told.lines
+            found = sum(entry.inputs * max(entry.samples, 0) for entry in told.entries())
+            if found != count:
+                raise FormatError(
+                    f"{inputs.path_of(part.path, shard)}: its inputs have {found} samples, but the shard has "
+                    f"{count}: it is the list of another shard; restore it from a copy"
+                )
+        else:  # nothing is known of its inputs: each sample is taken for one
+            before = int(part.records["first"][shard])
+            totals = Totals(inputs=before + count, samples=before + count)
+            header = Header(Position(before), Position(before + count), totals)
+            some = Lines()
+            some.add(Entry(None, None, None, 1, inputs=count))
+            lines = some.text()
+        if shard == 0:
+            # The inputs of a part have the numbers that they have in the whole source already.
+            numbered = part.job is not None and part.job.part is not None
+            self._shift = 0 if numbered else self._position.input - header.first.input
+        first, after = (Position(place.input + self._shift, place.samples) for place in header[:2])
+        totals = replace(header.totals)
+        add_totals(totals, self._totals)
+        inputs.write(self._folder, number, first, after, totals, lines)
+        self._position = after
+        self._last = header.totals
+
+    def _count(self, part: _Part) -> None:
+        """What the next store's totals begin with."""
+        if self.listed and part.job is not None and part.job.totals is not None:
+            add_totals(self._totals, part.job.totals)
+        elif self.listed and len(part.records):
+            add_totals(self._totals, self._last)

@@ -1,0 +1,223 @@
+"""The loop of a job: tasks to the workers, their results in order to the store, deaths and Ctrl-C on the way.
+
+engine = Engine(job, tasks, output, workers=4)
+engine.run(report, interrupted)
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from cordwood.errors import CordwoodError, PackError
+from cordwood.packing.journal.failure import Failure
+from cordwood.packing.journal.inputs import FAILED
+from cordwood.packing.workers.one_thread import one_thread
+from cordwood.packing.workers.pool import QUEUED, Died, Finished, Pool
+from cordwood.packing.workers.tasks import Tasks, size_of
+from cordwood.packing.workers.work import Result, Settled, Work
+from cordwood.packing.workers.worker import NOWHERE, Job, Task
+from cordwood.sources import Input
+
+CHECKPOINT_SECONDS = 5.0
+_CHECKPOINT_SHARE = 20  # and at least so many times as long as the last one took
+_WAIT = 0.1  # seconds between two looks at what else there is to do
+_WINDOW = 8  # tasks a worker that may be done or under way behind the next one to be written
+_MOST_BUFFERED = 256 << 20  # bytes of inputs that are being done, and of frames that wait for their turn
+_MOST_NAMES = 3
+_MOST_DEATHS = 3  # of workers that did no input at all, one after the other
+
+_LOG = logging.getLogger("cordwood.pack")
+
+Step = Callable[[], None]
+
+
+class Sink(Protocol):
+    """What takes results; a store, usually. Results are raw samples until it is `settled`."""
+
+    @property
+    def settled(self) -> Settled | None:
+        """What is fixed, once it is."""
+
+    def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
+        """What became of the inputs from number `first` on, behind those of the call before."""
+
+    def checkpoint(self) -> None:
+        """Make sure of what has come."""
+
+
+class Engine:
+    """Does tasks; `workers` is 0 for a job without other processes."""
+
+    def __init__(self, job: Job, tasks: Tasks, output: Sink, workers: int) -> None:
+        self._job = job
+        self._tasks = tasks
+        self._output = output
+        self._workers = workers
+        self._next = tasks.first  # the input that is to be written next
+        self._under_way: dict[int, Sequence[Input]] = {}  # by the first of a task
+        self._sent: dict[int, int] = {}  # bytes that were sent for them
+        self._again: list[tuple[Task, Sequence[Input]]] = []  # tasks of workers that died
+        self._done: dict[int, tuple[Sequence[Input], Result]] = {}
+        self._buffered = 0
+        self._ended = False  # there are no more tasks
+        self._deaths: dict[int, int] = {}  # by the first input of the unit
+        self._barren = 0
+        self.notes: list[str] = []  # what else happened
+        self.starting = 0.0  # seconds until the first worker could begin
+        self._pause = CHECKPOINT_SECONDS / 8  # soon at first: jobs that are killed often get on
+        self._checkpoint_at = time.monotonic() + self._pause
+
+    def run(self, report: Step, interrupted: Callable[[], bool], enough: Callable[[], bool] = lambda: False) -> None:
+        """Until all inputs are done, or enough of them, or something comes in between.
+
+        What was written can be gone on with in any case.
+        """
+        try:
+            if self._workers:
+                self._with_workers(report, lambda: interrupted() or enough())
+            else:
+                self._alone(report, lambda: interrupted() or enough())
+        except BaseException:
+            with suppress(CordwoodError):  # what went wrong first is told
+                self._output.checkpoint()
+            raise
+        self._output.checkpoint()
+        if interrupted():
+            raise KeyboardInterrupt
+
+    def _alone(self, report: Step, stop: Callable[[], bool]) -> None:
+        work = Work(*self._job[:5], labels=self._job.labels, absent=self._job.absent)
+        settled = None
+        while not stop() and (found := self._tasks.next()) is not None:
+            if settled is None and self._output.settled is not None:
+                settled = self._output.settled
+                work.settle(settled)
+            task, inputs = found
+            with one_thread():
+                result = work.do(*task)
+            self._tasks.learn_size(len(inputs), sum(map(size_of, task.handles)))
+            self._tasks.learn(result)
+            self._output.take(task.first, inputs, result)
+            self._look_around(report)
+
+    def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
+        began = time.monotonic()
+        with Pool(self._job, self._workers) as pool:
+            settled = self._output.settled
+            if settled is not None:
+                pool.settle(settled)
+            while not stop():
+                self._give(pool)
+                if self._ended and not self._under_way:
+                    break
+                for event in pool.wait(_WAIT):
+                    if not self.starting and isinstance(event, Finished):
+                        self.starting = max(0.0, time.monotonic() - began - event.result.seconds)
+                    self._take(event)
+                if settled is None and self._output.settled is not None:
+                    settled = self._output.settled
+                    pool.settle(settled)
+                self._look_around(report)
+
+    def _give(self, pool: Pool) -> None:
+        """Keep the workers busy, as long as what they do can be kept."""
+        while pool.has_room:
+            if self._again:
+                task, inputs = self._again.pop(0)
+            elif self._ended or not self._has_room:
+                return
+            else:
+                found = self._tasks.next()
+                if found is None:
+                    self._ended = True
+                    return
+                task, inputs = found
+            self._under_way[task.first] = inputs
+            sent = self._sent[task.first] = pool.give(task)
+            self._tasks.learn_size(len(inputs), sent)
+
+    @property
+    def _has_room(self) -> bool:
+        tasks = len(self._under_way) + len(self._done)
+        window = _WINDOW if self._output.settled is not None else QUEUED  # raw samples may be large
+        nbytes = self._buffered + sum(self._sent.values())
+        return tasks < window * self._workers and nbytes < _MOST_BUFFERED
+
+    def _take(self, event: Finished | Died) -> None:
+        if isinstance(event, Died):
+            self._bury(event)
+        else:
+            self._barren = 0
+            self._tasks.learn(event.result)
+            del self._sent[event.first]
+            # Without their handles, which may be whole samples: it may be long until it is their turn.
+            inputs = [Input(None, *one[1:]) for one in self._under_way.pop(event.first)]
+            self._finish(event.first, inputs, event.result)
+
+    def _finish(self, first: int, inputs: Sequence[Input], result: Result) -> None:
+        self._done[first] = inputs, result
+        self._buffered += result.nbytes
+        while self._next in self._done:
+            first = self._next
+            inputs, result = self._done.pop(first)
+            self._buffered -= result.nbytes
+            self._output.take(first, inputs, result)
+            self._next = first + len(inputs)
+
+    def _bury(self, died: Died) -> None:
+        """Another worker does what a dead one had; the unit that it was at goes alone, or is given up."""
+        if died.at == NOWHERE:
+            self._barren += 1
+            if self._barren >= _MOST_DEATHS:
+                raise PackError(
+                    f"{self._barren} worker processes in a row died before they did anything; the last one {died.how}. "
+                    "What they printed is above; workers=0 does everything in this process"
+                )
+        for task in died.tasks:
+            inputs = self._under_way.pop(task.first)
+            del self._sent[task.first]
+            place = died.at - task.first
+            if died.at == NOWHERE or not 0 <= place < len(inputs):
+                self._again.append((task, inputs))
+                continue
+            end = min(place + self._job.batch, len(inputs))
+            self._deaths[died.at] = self._deaths.get(died.at, 0) + 1
+            self._tell(died, inputs[place:end])
+            for start, stop in ((0, place), (place, end), (end, len(inputs))):
+                if start < stop and not (start == place and self._deaths[died.at] > 1):
+                    self._again.append((Task(task.first + start, task.handles[start:stop]), inputs[start:stop]))
+            if self._deaths[died.at] > 1:
+                self._give_up(died, inputs[place:end])
+        self._again.sort(key=lambda each: each[0].first)
+
+    def _tell(self, died: Died, inputs: Sequence[Input]) -> None:
+        """At once: somebody may be there to see that memory runs out."""
+        names = [one.name for one in inputs if one.name is not None]
+        number = f"input {died.at}" if len(inputs) == 1 else f"inputs {died.at} to {died.at + len(inputs) - 1}"
+        which = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "") or number
+        note = f"a worker process {died.how} while it did {which}; another one took its place{died.advice}"
+        self.notes.append(note)
+        _LOG.warning("%s", note)
+
+    def _give_up(self, died: Died, inputs: Sequence[Input]) -> None:
+        error = f"the worker process that did it {died.how}, for the second time{died.advice}"
+        failure = Failure(error, f"{error}; workers=0 (--workers 0) shows where")
+        self._finish(
+            died.at,
+            inputs,
+            Result([FAILED] * len(inputs), dict.fromkeys(range(len(inputs)), failure), self._raw(len(inputs))),
+        )
+
+    def _raw(self, inputs: int) -> list[list[Any]] | None:
+        return None if self._output.settled is not None else [[] for _ in range(inputs)]
+
+    def _look_around(self, report: Step) -> None:
+        report()
+        now = time.monotonic()
+        if now >= self._checkpoint_at:
+            self._output.checkpoint()
+            took = time.monotonic() - now
+            self._pause = min(2 * self._pause, CHECKPOINT_SECONDS)
+            self._checkpoint_at = now + took + max(self._pause, _CHECKPOINT_SHARE * took)

@@ -1,0 +1,107 @@
+"""A worker process: gets the job, then tasks, and sends back what became of them, until its parent closes the pipe.
+
+The parent starts it with an interpreter of its own that imports this module, never the caller's script: so a script
+without ``if __name__ == "__main__"`` does not start itself again.
+"""
+
+import mmap
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from cordwood.errors import UsageError
+from cordwood.packing.journal.failure import Failure
+from cordwood.packing.journal.inputs import FAILED
+from cordwood.packing.transform.transform import Transform
+from cordwood.packing.workers.one_thread import one_thread
+from cordwood.packing.workers.wire import Parts, receive, send, unpack
+from cordwood.packing.workers.work import Result, Settled, Work
+
+NOWHERE = -1
+PLACE = struct.Struct("<q")  # the number of the input that is being done, in memory that the parent sees
+
+
+class Job(NamedTuple):
+    """What all tasks have in common."""
+
+    reader: Callable[[Any], Any]
+    transform: Transform
+    seed: int
+    batch: int
+    retries: int
+    labels: Sequence[str]
+    absent: Mapping[str, str]
+
+
+class Task(NamedTuple):
+    """Inputs that follow each other."""
+
+    first: int
+    handles: Sequence[Any]
+
+
+class Done(NamedTuple):
+    """The answer to a task."""
+
+    first: int
+    result: Result
+
+
+class Refused(NamedTuple):
+    """The job itself could not be unpacked: there will be no answers."""
+
+    error: str
+
+
+def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
+    """Work until there are no more tasks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends workers when it has tidied up
+    os.dup2(2, 1)  # what a transform prints must not be taken for anything else
+    sys.stdout = sys.stderr  # which keeps nothing back: workers end suddenly
+    place = mmap.mmap(place_fd, PLACE.size)
+    arrived: queue.SimpleQueue[Parts] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(tasks_fd, arrived), daemon=True).start()
+    try:
+        job: Job = unpack(arrived.get())
+    except Exception as error:
+        import traceback
+
+        send(results_fd, Refused("".join(traceback.format_exception(error))))
+        return
+    work = Work(*job[:5], labels=job.labels, absent=job.absent, watch=lambda first: PLACE.pack_into(place, 0, first))
+    with one_thread(), suppress(BrokenPipeError):  # the parent is gone, and wants no words
+        while True:
+            message = unpack(arrived.get())
+            if isinstance(message, Settled):
+                work.settle(message)
+                continue
+            done = Done(message.first, work.do(*message))
+            PLACE.pack_into(place, 0, NOWHERE)
+            try:
+                send(results_fd, done)
+            except OSError:
+                raise
+            except Exception as error:  # samples of the caller's that cannot be pickled, and so not be stored either
+                send(results_fd, done._replace(result=_unsendable(done.result, error)))
+
+
+def _unsendable(result: Result, error: Exception) -> Result:
+    failure = Failure.of(
+        UsageError(f"a sample cannot leave its worker process, nor be stored ({type(error).__name__}: {error})")
+    )
+    inputs = range(len(result.counts))
+    failures = {each: result.failures.get(each, failure) for each in inputs}
+    return Result([FAILED] * len(inputs), failures, [[] for _ in inputs])
+
+
+def _read(fd: int, arrived: "queue.SimpleQueue[Parts]") -> None:
+    """Take in what comes, so that the parent never waits; when it is gone, end at once, whatever is being done."""
+    while (parts := receive(fd)) is not None:
+        arrived.put(parts)
+    os._exit(0)

@@ -1,0 +1,1 @@
+"""Files as inputs: listed, sniffed at, and read as images or arrays."""

@@ -1,0 +1,1 @@
+"""The kinds of sources, one per file."""

@@ -1,0 +1,183 @@
+"""`salvage`: a new store of everything that is good in a damaged one.
+
+Shards without damage are copied as they are. Of the others the good samples are taken, their frames byte for byte;
+nothing is encoded anew. The new store is made beside its place and put there at the end, so that what has the name
+that was asked for is complete.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cordwood.common.atomic_file import replacing
+from cordwood.common.files import opened
+from cordwood.common.html import plain
+from cordwood.errors import FormatError, UsageError
+from cordwood.store.checking.shard_check import ShardFindings
+from cordwood.store.checking.survey import Survey, take_survey
+from cordwood.store.checking.verify import Progress, Verification, look_through, runs_text
+from cordwood.store.format import manifest as manifests
+from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.new_folder import beside, copy_file
+from cordwood.store.format.rows import Layout
+from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
+from cordwood.store.writing.open_shard import OpenShard
+from cordwood.store.writing.options import checked_threads
+from cordwood.store.writing.shard_copy import copied, pieces
+
+
+@dataclass
+class Salvaged:
+    """What became of a damaged store.
+
+    ::
+
+        result = cw.salvage("train.cordwood", "saved.cordwood")
+        print(result.kept, result.verification.lost)
+
+    `kept` samples are in the new store, in their order; `verification` tells what is damaged in the old one, and which
+    samples are lost. `notes` say what else is different.
+    """
+
+    path: str
+    out: str
+    kept: int
+    verification: Verification
+    notes: list[str]
+
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
+    def __str__(self) -> str:
+        lost, count = self.verification.lost, self.verification.lost_count
+        what = f"{count:,} {'is' if count == 1 else 'are'} lost: {runs_text(lost)}" if lost else "none is lost"
+        lines = [f"{self.out}: {self.kept:,} of {self.verification.samples:,} samples; {what}", *self.notes]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "path": self.path,
+            "out": self.out,
+            "kept": self.kept,
+            "notes": self.notes,
+            "verification": self.verification.to_dict(),
+        }
+
+
+def salvage(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> Salvaged:
+    """Write a new store of the samples all of whose fields are good; the old one is not touched.
+
+    ::
+
+        result = cw.salvage("train.cordwood", "saved.cordwood")
+
+    Samples keep their order, and are numbered without gaps. A FormatError says so if nothing can be saved: no copy of
+    the manifest is left, or no sample is good. It checks everything, as `verify` does; what it found is part of the
+    result.
+    """
+    target = Path(out)
+    if target.exists():
+        raise UsageError(f"{target} exists already: salvage makes a new store, name another folder")
+    if Path(path).resolve() in target.resolve().parents:
+        raise UsageError(f"{target} is inside of {path}, which is left as it is: name another folder")
+    threads = checked_threads(threads)
+    survey = take_survey(path)
+    manifest = survey.manifest
+    if manifest is None or manifest.schema is None:
+        lost = "; ".join(str(damage) for damage in survey.damages.found) or "there are no samples in it"
+        raise FormatError(f"{survey.path}: nothing can be saved: {lost}")
+    with beside(target) as folder:
+        rescue = _Rescue(survey, manifest, Layout(manifest.schema), folder)
+        verification = look_through(survey, progress=progress, threads=threads, each=rescue.take)
+        if not rescue.kept and survey.samples:
+            raise FormatError(f"{survey.path}: nothing can be saved: no sample is good")
+        rescue.note_unknown_errors()
+    return Salvaged(str(survey.path), str(target), rescue.kept, verification, rescue.notes)
+
+
+class _Rescue:
+    """The new store, and what was put into it so far."""
+
+    def __init__(self, survey: Survey, manifest: Manifest, layout: Layout, folder: Path) -> None:
+        self.kept = 0
+        self.notes: list[str] = []
+        self._shards = 0
+        self._layout = layout
+        self._folder = folder
+        # Frames that need no plan can be read without it, and later samples get the goal's usual one.
+        fields = tuple(
+            replace(field, plan=field.plan if field.plan in survey.plans else None) for field in manifest.fields
+        )
+        self._manifest = replace(manifest, fields=fields)
+        self._footer = {"plans": list(self._manifest.plan_names), "store": self._manifest.to_json()}
+        self._worst: dict[str, float] = {}  # error of a field, by the footers
+        self._guessed = False
+        self._begin(survey)
+
+    def _begin(self, survey: Survey) -> None:
+        for name in survey.plans:
+            path = plan_files.plan_path(self._folder, name)
+            path.parent.mkdir(exist_ok=True)
+            with replacing(path, durable=True) as file:
+                file.write(plan_files.plan_path(survey.path, name).read_bytes())
+        manifests.write(self._folder, self._manifest)
+        shard_index.mend(self._folder, shard_index.ShardIndex(np.zeros(0, shard_index.RECORD)))
+
+    def take(self, found: ShardFindings) -> None:
+        """Keep what is good in a shard."""
+        for entry in found.footer["fields"] if found.footer is not None else ():
+            error = entry.get("worst_error") if isinstance(entry, dict) else None
+            if isinstance(error, float):
+                self._worst[entry["name"]] = max(self._worst.get(entry["name"], 0.0), error)
+        if not found.good.any():
+            return
+        ends = self._copy(found) if found.whole else self._rewrite(found)
+        shard_index.append(self._folder, self._shards, shard_index.pack_record(self._shards, self.kept, ends))
+        self._shards += 1
+        self.kept += ends.count
+
+    def _copy(self, found: ShardFindings) -> ShardEnds:
+        path = self._folder / shard_name(self._shards)
+        copy_file(found.path, path, "the shard")
+        return read_ends(path)
+
+    def _rewrite(self, found: ShardFindings) -> ShardEnds:
+        """A shard of the good samples of another one."""
+        shard = OpenShard(self._folder, self._shards, self._layout, self._footer, self._manifest.shard_bytes)
+        try:
+            errors = self._errors(found)
+            with opened(found.path, "the shard") as fd:
+                for rows in pieces(found.rows, found.good):
+                    shard.add(copied(fd, rows, errors))
+            return shard.finish()
+        except BaseException as error:
+            shard.drop(error)
+            raise
+
+    def _errors(self, found: ShardFindings) -> tuple[float, ...]:
+        """The worst error of each lossy field that is known: of this shard, or if its footer is lost, of all others."""
+        lossy = [leaf.name for leaf in self._layout.schema.frames if leaf.store_as]
+        if found.footer is None:
+            self._guessed |= bool(lossy)
+            return tuple(self._worst.get(name, 0.0) for name in lossy)
+        told = {entry.get("name"): entry.get("worst_error") for entry in found.footer["fields"]}
+        return tuple(float(told.get(name) or 0.0) for name in lossy)
+
+    def note_unknown_errors(self) -> None:
+        """Say so if the worst error of a field is not known any more."""
+        if self._guessed:
+            self.notes.append("the worst error of lossy fields is not known for all samples: a footer was lost")

@@ -1,0 +1,182 @@
+"""`verify`: read every byte of a store and say what is damaged."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cordwood.common.html import plain
+from cordwood.common.tables import section
+from cordwood.common.text import counted, human, printable
+from cordwood.errors import CordwoodError
+from cordwood.store.checking.damage import Damage, ranges
+from cordwood.store.checking.shard_check import ShardChecker, ShardFindings
+from cordwood.store.checking.survey import Survey, take_survey
+from cordwood.store.reading.reader import Reader
+from cordwood.store.writing.options import checked_threads
+
+Progress = Callable[[int, int], None]  # bytes that are done, and all
+
+
+@dataclass
+class Verification:
+    """What `verify` found.
+
+    ::
+
+        result = cw.verify("train.cordwood")
+        if not result.ok:
+            print(result)
+            print(result.lost)          # [(901, 901), (4096, 4177)]: samples from, to
+
+    `damages` are all that was found. `lost` are the samples that cannot be had any more, as runs, both ends included;
+    a sample that only cannot be read because its shard's ends or the manifest are damaged is not among them: `salvage`
+    brings it back. `notes` tell of what is unusual, but no damage; `unfinished` is what there is to say of a store
+    whose packing has not come to its end: it may be good, and lacks samples.
+    """
+
+    path: str
+    samples: int
+    shards: int
+    size: int
+    damages: list[Damage] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    unfinished: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.damages
+
+    @property
+    def lost_count(self) -> int:
+        """How many samples are lost."""
+        return sum(last - first + 1 for first, last in self.lost)
+
+    def __repr__(self) -> str:
+        return str(self)  # at a prompt, too, people want to read it
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
+
+    def text(self, *, most: int | None = 20, width: int = 100) -> str:
+        """What `print` shows; `most=None` lists all damage, however long that gets."""
+        good = "all good" if self.unfinished is None else "good so far, but not finished"
+        verdict = good if self.ok else f"{len(self.damages)} damaged piece{'s' * (len(self.damages) != 1)}"
+        lines = [
+            f"{printable(self.path)}: store, {counted(self.samples, 'sample')} in {counted(self.shards, 'shard')}, "
+            f"{human(self.size)}: "
+            f"{verdict}"
+        ]
+        limit = 10**12 if most is None else most
+        for title, items in (
+            ("damaged", [str(damage) for damage in self.damages]),
+            ("lost", [self._loss()] if self.damages else []),
+            ("note", [*self.notes, *([] if self.unfinished is None else [self.unfinished])]),
+        ):
+            found = list(section(title, items, width, limit))
+            if found:
+                lines += ["", *found]
+        return "\n".join(lines)
+
+    def _loss(self) -> str:
+        if not self.lost:
+            return "no sample"
+        return f"{self.lost_count:,} of {self.samples:,} samples: {runs_text(self.lost)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON."""
+        return {
+            "path": self.path,
+            "ok": self.ok,
+            "samples": self.samples,
+            "shards": self.shards,
+            "size": self.size,
+            "damages": [damage.to_dict() for damage in self.damages],
+            "lost": [list(run) for run in self.lost],
+            "lost_count": self.lost_count,
+            "notes": self.notes,
+            "unfinished": self.unfinished,
+        }
+
+
+def runs_text(runs: list[tuple[int, int]], most: int = 20) -> str:
+    """Runs of samples in words."""
+    shown = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs[:most])
+    return f"{shown} and {len(runs) - most} more runs" if len(runs) > most else shown
+
+
+def verify(
+    path: str | os.PathLike[str], *, progress: Progress | None = None, threads: int | None = None
+) -> Verification:
+    """Check everything in a store: the manifest, the index, the plans, and every byte of every shard.
+
+    ::
+
+        result = cw.verify("train.cordwood")
+        assert result.ok, str(result)
+
+    Every frame is decoded. Damage does not stop it, and is never an exception; a folder that is no store is a
+    UsageError. Nothing is written. `progress` is called with the bytes of shards that are done and those there are.
+    """
+    return look_through(take_survey(path), progress=progress, threads=checked_threads(threads))
+
+
+def _reader(survey: Survey, threads: int | None) -> Reader | None:
+    """What reads the store, if it can be opened as it is."""
+    try:
+        return Reader([survey.path], threads=threads) if not survey.damages.found else None
+    except CordwoodError:
+        return None
+
+
+def look_through(
+    survey: Survey,
+    *,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    each: Callable[[ShardFindings], None] | None = None,
+) -> Verification:
+    """Check all shards of a store; `each` is called with what was found in one after the other."""
+    found = Verification(
+        str(survey.path),
+        survey.samples,
+        len(survey.records),
+        survey.size,
+        notes=survey.notes,
+        unfinished=survey.unfinished,
+    )
+    found.damages += survey.damages.found
+    schema = survey.manifest.schema if survey.manifest is not None else None
+    if schema is None:
+        if survey.samples:
+            found.lost = [(0, survey.samples - 1)]
+        return found
+    checker = ShardChecker(schema, list(survey.plans.values()), threads, _reader(survey, threads))
+    done = 0
+
+    def step(nbytes: int) -> None:
+        nonlocal done
+        done += nbytes
+        if progress is not None:
+            progress(min(done, found.size), found.size)
+
+    lost: list[int] = []
+    for shard, record in zip(survey.shards, survey.records, strict=True):
+        before = done
+        placed = record.copy()
+        placed["first"] += found.samples - survey.samples  # of shards that only turn out now to hold some
+        findings = checker.check(shard, placed, step)
+        found.samples += findings.count - int(record["count"])
+        if shard.is_file():
+            step(before + shard.stat().st_size - done)
+        found.damages += findings.damages.found
+        lost += findings.lost
+        if each is not None:
+            each(findings)
+    found.lost = ranges(lost)
+    return found

@@ -1,0 +1,1 @@
+"""The files of a store: manifest, shards and their index, rows, plans, the lock, folders in the making."""

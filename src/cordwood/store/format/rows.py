@@ -1,0 +1,148 @@
+"""Where the parts of a row lie: one fixed-size record a sample, made from the schema alone.
+
+    >>> layout = Layout(schema)
+    >>> rows = layout.rows(memory)            # a structured array in place
+    >>> rows["offsets"][:, 0]
+
+A row is (frames + 1) u64 offsets, a u32 tag a frame, the columns, two bits of state a place, and a u32 checksum of the
+row's number in its shard and of all that. docs/format/store.md has the rules.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cordwood.codecs.dtypes import DTYPES
+from cordwood.errors import FormatError, UsageError
+from cordwood.native import _native
+from cordwood.store.schema.node import DICTS
+from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Schema
+
+_STATES_A_BYTE: Final = 4
+_SHIFTS: Final = np.array([0, 2, 4, 6], np.uint8)
+
+
+class Layout:
+    """The bytes of a row.
+
+    ``dtype`` is that of a row (offsets, tags, columns, states, crc), ``row_size`` its bytes; ``column_slices`` and
+    ``column_dtypes`` say where in ``columns`` the value of each column leaf lies, and how NumPy sees it.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.frames = len(schema.frames)
+        self.column_dtypes = tuple(DTYPES[leaf.node.dtype].numpy.newbyteorder("<") for leaf in schema.columns)
+        ends = np.cumsum([0, *(dtype.itemsize for dtype in self.column_dtypes)]).tolist()
+        self.column_slices = tuple(slice(start, end) for start, end in itertools.pairwise(ends))
+        self.columns_size: int = ends[-1]
+        self.states_size = -(-len(schema.places) // _STATES_A_BYTE)
+        self.dtype: np.dtype[np.void] = np.dtype(
+            [
+                ("offsets", "<u8", (self.frames + 1,)),
+                ("tags", "<u4", (self.frames,)),
+                ("columns", "u1", (self.columns_size,)),
+                ("states", "u1", (self.states_size,)),
+                ("crc", "<u4"),
+            ]
+        )
+        self.row_size = self.dtype.itemsize
+        self._rule = _Rule(schema)
+
+    def pack_rows(
+        self,
+        first: int,
+        offsets: NDArray[np.uint64],
+        tags: NDArray[np.uint32],
+        columns: Sequence[bytes],
+        states: Sequence[bytes],
+    ) -> bytes:
+        """The rows of some samples that follow each other, the first one having the number `first` in its shard.
+
+        `offsets` is (samples, frames + 1), `tags` (samples, frames); columns and states are those of :class:`Flat`.
+        """
+        count = len(columns)
+        if offsets.shape != (count, self.frames + 1) or tags.shape != (count, self.frames) or len(states) != count:
+            raise UsageError(f"{count} rows of {self.frames} frames, but {offsets.shape}, {tags.shape}, {len(states)}")
+        rows = np.zeros(count, self.dtype)
+        rows["offsets"] = offsets
+        rows["tags"] = tags
+        rows["columns"] = np.frombuffer(b"".join(columns), np.uint8).reshape(count, self.columns_size)
+        rows["states"] = np.frombuffer(b"".join(states), np.uint8).reshape(count, self.states_size)
+        rows["crc"] = self._checksums(rows, first)
+        return rows.tobytes()
+
+    def rows(self, memory: Any) -> NDArray[np.void]:
+        """Bytes of a shard as rows, in place; nothing but their size is looked at."""
+        found = np.frombuffer(memory, np.uint8)
+        if found.size % self.row_size:
+            raise FormatError(f"{found.size} bytes are no whole number of rows of {self.row_size} bytes")
+        return found.view(self.dtype)
+
+    def intact(self, rows: NDArray[np.void], first: int) -> NDArray[np.bool_]:
+        """For each row whether its checksum fits; `first` is the number of the first one in its shard."""
+        return np.asarray(rows["crc"] == self._checksums(np.ascontiguousarray(rows), first))
+
+    def states(self, rows: NDArray[np.void]) -> NDArray[np.uint8]:
+        """The states of all places, (rows, places), unpacked; :meth:`sound` says whether they can be."""
+        return unpack_states(rows["states"], len(self.schema.places))
+
+    def sound(self, rows: NDArray[np.void], rows_offset: int) -> NDArray[np.bool_]:
+        """For each row whether it tells of something that can be: its states, and frames in front of `rows_offset`."""
+        offsets = rows["offsets"]
+        good = (offsets[:, 0] >= 32) & (offsets[:, -1] <= rows_offset) & (offsets[:, 1:] >= offsets[:, :-1]).all(axis=1)
+        states = self.states(rows)
+        good &= self._rule.holds(states)
+        for leaf in self.schema.frames:
+            there = offsets[:, leaf.frame] < offsets[:, leaf.frame + 1]
+            good &= there == (states[:, leaf.state] == PRESENT if leaf.state >= 0 else True)
+            good &= there | (rows["tags"][:, leaf.frame] == 0)
+        return np.asarray(good)
+
+    def column(self, rows: NDArray[np.void], number: int) -> NDArray[np.generic]:
+        """The values of one column leaf, a copy; zero where the leaf is not present."""
+        values = np.ascontiguousarray(rows["columns"][:, self.column_slices[number]])
+        dtype = self.column_dtypes[number]
+        return values.reshape(len(rows)) != 0 if dtype == np.bool_ else values.view(dtype).reshape(len(rows))
+
+    def _checksums(self, rows: NDArray[np.void], first: int) -> NDArray[np.uint32]:
+        found = _native.crc32c_rows(rows.view(np.uint8), self.row_size, self.row_size - 4, first)
+        return np.frombuffer(found, "<u4")
+
+
+def pack_states(states: bytes | bytearray) -> bytes:
+    """Two bits a place, the first one in the lowest bits of the first byte."""
+    packed = bytearray(-(-len(states) // _STATES_A_BYTE))
+    for number, state in enumerate(states):
+        packed[number >> 2] |= state << (number & 3) * 2
+    return bytes(packed)
+
+
+def unpack_states(packed: NDArray[np.uint8], places: int) -> NDArray[np.uint8]:
+    """(rows, bytes) to (rows, places)."""
+    spread = (packed[:, :, None] >> _SHIFTS) & np.uint8(3)
+    return spread.reshape(len(packed), -1)[:, :places].astype(np.uint8, copy=False)
+
+
+class _Rule:
+    """Which states can stand beside each other."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.parents = np.array([place.parent for place in schema.places], np.intp)
+        containers = [schema.places[parent].node if parent >= 0 else schema.root for parent in self.parents]
+        self.may_miss = np.array([node.kind in DICTS for node in containers], np.bool_)
+        self.is_none = np.array([place.node.kind == "none" for place in schema.places], np.bool_)
+
+    def holds(self, states: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """For each row of states."""
+        if not self.parents.size:
+            return np.ones(len(states), np.bool_)
+        above = np.where(self.parents < 0, PRESENT, states[:, self.parents])
+        there = above == PRESENT
+        good = np.where(there, (states != ABSENT) | self.may_miss, states == ABSENT)
+        good &= states <= NONE
+        good &= (states != PRESENT) | ~self.is_none
+        return np.asarray(good.all(axis=1))

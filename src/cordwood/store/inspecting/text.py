@@ -1,0 +1,241 @@
+"""A store's inspection as tables for a terminal. Names come from the store: none reaches the terminal unfiltered."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cordwood.common.tables import fit, rule, section, table_line
+from cordwood.common.text import counted, human, printable, shortened
+from cordwood.store.inspecting.result import FieldRow, StoreInspection
+from cordwood.store.schema.schema import described
+
+if TYPE_CHECKING:
+    from cordwood.store.dataset import Dataset
+
+HEADINGS = ("field", "kind", "shape", "before", "after", "ratio", "note")
+VALUE_HEADINGS = ("values", "min", "max", "mean", "std", "zeros", "NaN", "note")
+RIGHT = frozenset((3, 4, 5))
+VALUES_RIGHT = frozenset((1, 2, 3, 4, 5, 6))
+_GIVE_WAY = ((6, 32), (0, 24), (2, 24), (0, 16), (6, 24), (2, 14), (0, 12), (6, 12), (1, 8))
+_VALUES_GIVE_WAY = ((7, 24), (0, 24), (0, 12))
+_FEW_CLASSES = 12
+_MOST_NAMES = 40  # of a dataset's fields
+
+
+def format_store(inspection: StoreInspection, most_rows: int | None, width: int) -> str:
+    """The whole text, without a newline at its end."""
+    lines = [f"{printable(inspection.path)}: {headline(inspection)}"]
+    for part in (
+        _fields(inspection, most_rows, width),
+        _values(inspection, most_rows, width),
+        _totals(inspection, width),
+        section("plans", plan_lines(inspection), width, most=10**9 if most_rows is None else most_rows),
+        section("rounded", rounding_lines(inspection), width),
+        section("classes", class_lines(inspection, most_rows is None), width, most=10**9),
+        section("schema", [inspection.schema], width),
+        section("damaged", inspection.damaged, width),
+        section("note", inspection.notes, width),
+    ):
+        found = list(part)
+        if found:
+            lines += ["", *found]
+    return "\n".join(lines)
+
+
+def format_dataset(dataset: "Dataset") -> str:
+    """A dataset in some lines: what samples it has, and what they are made of; no shard is read for it."""
+    lines = [f"Dataset: {printable(chosen(dataset))}"]
+    kinds = {leaf.name: described(leaf) for leaf in dataset.schema.leaves}
+    names = dataset.names[:_MOST_NAMES]
+    width = min(max((len(printable(name)) for name in names), default=0), 40)
+    lines += [
+        f"  {shortened(printable(name), width):{width}}  {kinds.get(name, 'several fields')}".rstrip() for name in names
+    ]
+    if len(dataset.names) > len(names):
+        lines.append(f"  ... {len(dataset.names) - len(names)} more fields")
+    return "\n".join(lines)
+
+
+def chosen(dataset: "Dataset") -> str:
+    """How many samples of which stores a dataset has."""
+    whole = len(dataset.reader)
+    some = "" if len(dataset) == whole else f"{len(dataset):,} of "
+    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, dataset.reader.paths))}"
+
+
+def headline(inspection: StoreInspection) -> str:
+    """The store in a line."""
+    return (
+        f"store, {counted(inspection.samples, 'sample')} in {counted(inspection.shards, 'shard')}, "
+        f"{human(inspection.size)}"
+    )
+
+
+def shape_text(row: FieldRow) -> str:
+    """A shape as torch prints it, with a range where sizes vary."""
+    if row.column:
+        return "[]" if row.kind in ("tensor", "ndarray") else "-"
+    if row.ranks is None:
+        return "?"
+    if row.smallest is None or row.largest is None:
+        return f"{row.ranks[0]} to {row.ranks[1]} dims"
+    sizes = (str(a) if a == b else f"{a}..{b}" for a, b in zip(row.smallest, row.largest, strict=True))
+    return f"[{', '.join(sizes)}]"
+
+
+def kind_text(row: FieldRow) -> str:
+    """What a value of the field is."""
+    if row.kind in ("tensor", "ndarray", "numpy"):
+        return f"{row.kind} {row.dtype}"
+    return row.kind
+
+
+def note_of(row: FieldRow, samples: int) -> str:
+    """What is worth saying."""
+    notes = []
+    if row.stored_as:
+        notes.append(f"as {row.stored_as}")
+    if row.absent:
+        notes.append(f"absent in {share(row.absent, samples)}")
+    if row.none:
+        notes.append(f"None in {share(row.none, samples)}")
+    return ", ".join(notes)
+
+
+def share(part: int, whole: int) -> str:
+    """A part in percent; a few of many are not said to be none, nor nearly all to be all."""
+    if not part or part == whole:
+        return f"{100 * (part == whole and part > 0)}%"
+    percent = 100 * part / max(whole, 1)
+    return "<0.1%" if percent < 0.1 else ">99.9%" if percent > 99.9 else f"{percent:.1f}%"
+
+
+def cells_of(row: FieldRow, samples: int) -> tuple[str, ...]:
+    """One row of the table of fields."""
+    return (
+        printable(row.name),
+        kind_text(row),
+        shape_text(row),
+        human(row.before),
+        human(row.after),
+        "-" if row.ratio is None else f"{row.ratio:.2f}x" if row.ratio < 100 else f"{row.ratio:.0f}x",
+        note_of(row, samples),
+    )
+
+
+def number(value: int | float | None) -> str:
+    """Four digits of a number; integers whole while they are short."""
+    if value is None:
+        return "-"
+    if isinstance(value, int) and abs(value) < 10**9:
+        return str(int(value))
+    return f"{value:.4g}" if not isinstance(value, float) or math.isfinite(value) else str(value)
+
+
+def value_cells(row: FieldRow) -> tuple[str, ...]:
+    """One row of the table of values."""
+    values = row.values
+    if values is None:
+        return (printable(row.name), *("-" for _ in VALUE_HEADINGS[2:]), "")
+    notes = ["magnitudes"] if values.magnitudes else []
+    if values.infinities:
+        notes.append(f"{counted(values.infinities, 'infinite value')}")
+    return (
+        printable(row.name),
+        number(values.smallest),
+        number(values.largest),
+        number(values.mean) if values.finite else "-",
+        number(values.spread) if values.finite else "-",
+        share(values.zeros, values.count),
+        f"{values.nans:,}" if values.nans else "-",
+        ", ".join(notes),
+    )
+
+
+def _fields(inspection: StoreInspection, most_rows: int | None, width: int) -> Iterator[str]:
+    rows = inspection.fields[:most_rows]
+    if not rows:
+        return
+    cells = [cells_of(row, inspection.samples) for row in rows]
+    widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
+    yield table_line(HEADINGS, widths, RIGHT)
+    yield rule(widths)
+    yield from (table_line(row, widths, RIGHT) for row in cells)
+    if len(rows) < len(inspection.fields):
+        yield f"... {len(inspection.fields) - len(rows)} more fields (all: .fields, or --all)"
+
+
+def _values(inspection: StoreInspection, most_rows: int | None, width: int) -> Iterator[str]:
+    cells = [value_cells(row) for row in inspection.fields[:most_rows] if row.values is not None]
+    if not cells:
+        return
+    widths = fit([VALUE_HEADINGS, *cells], width, _VALUES_GIVE_WAY)
+    yield table_line(VALUE_HEADINGS, widths, VALUES_RIGHT)
+    yield rule(widths)
+    yield from (table_line(row, widths, VALUES_RIGHT) for row in cells)
+
+
+def basis(inspection: StoreInspection) -> list[str]:
+    """How much was looked at to tell all this."""
+    told = []
+    if inspection.asked < inspection.shards:
+        told.append(
+            f"sizes, counts and shapes are those of {inspection.asked:,} evenly chosen shards of "
+            f"{inspection.shards:,}, sizes and counts scaled up"
+        )
+    which = "that could be read" if inspection.damaged else "evenly chosen"
+    for word, column in (("arrays", False), ("columns", True)):
+        looked = {row.values_of for row in inspection.fields if row.values is not None and row.column is column}
+        if looked and min(looked) < inspection.samples:
+            up_to = "up to " * (len(looked) > 1)
+            told.append(f"values of {word} are those of {up_to}{max(looked):,} samples, {which}")
+    return told
+
+
+def _totals(inspection: StoreInspection, width: int) -> Iterator[str]:
+    if inspection.fields:
+        after, before = inspection.after, inspection.before
+        times = f", {before / after:.2f}x smaller" if after and before >= after else ""
+        about = "about " * (inspection.asked < inspection.shards)
+        yield f"total     {about}{human(before)} before, {human(after)} after{times}"
+    yield f"goal      {inspection.goal}, shards of {human(inspection.shard_bytes)}"
+    yield from section("note", basis(inspection), width)
+
+
+def plan_lines(inspection: StoreInspection) -> list[str]:
+    """Every plan that is in use, and the fields that are kept by it."""
+    fields: dict[str, list[str]] = {}
+    for row in inspection.fields:
+        goal = f" ({row.goal})" if row.goal != inspection.goal and not row.column else ""
+        fields.setdefault(f"{row.plan}{goal}", []).append(row.name)
+    return [f"{plan}: {', '.join(names)}" for plan, names in fields.items()]
+
+
+def rounding_lines(inspection: StoreInspection) -> list[str]:
+    """The fields that gave up precision, and how much."""
+    return [
+        f"{row.name}: {row.dtype} stored as {row.stored_as}"
+        + ("" if row.worst_error is None else f", worst error {row.worst_error:.3g}")
+        for row in inspection.fields
+        if row.stored_as is not None
+    ]
+
+
+def class_lines(inspection: StoreInspection, all_of_them: bool) -> list[str]:
+    """The classes of labels and how often each occurs: every one of a few, the rarest and the commonest of many."""
+    lines = []
+    for row in inspection.fields:
+        if row.classes is None:
+            continue
+        shown = row.classes
+        title = f"{row.name}: {len(shown):,} class{'es' * (len(shown) != 1)}"
+        if len(shown) > _FEW_CLASSES and not all_of_them:
+            ordered = sorted(row.classes, key=lambda each: each[1])
+            lines.append(f"{title}; rarest {_listed(ordered[:3])}; commonest {_listed(ordered[:-4:-1])}")
+        else:
+            lines.append(f"{title}: {_listed(shown)}")
+    return lines
+
+
+def _listed(classes: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in classes)

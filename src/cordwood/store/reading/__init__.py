@@ -1,0 +1,1 @@
+"""From shards to samples: choose, map, decode, rebuild, assemble."""

@@ -1,0 +1,1 @@
+"""From samples to shards: infer, settle, prepare, flatten, encode, write."""

@@ -1,0 +1,123 @@
+"""Batches cut into rows again, as views: the opposite of what a DataLoader's collate does.
+
+>>> rows({"image": torch.zeros(2, 3), "path": ["a.jpg", "b.jpg"]})
+[{"image": tensor([0., 0., 0.]), "path": "a.jpg"}, {"image": tensor([0., 0., 0.]), "path": "b.jpg"}]
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from cordwood.common.saferepr import brief
+from cordwood.errors import UsageError
+
+_ARRAYS = (torch.Tensor, np.ndarray)
+_CUT = (*_ARRAYS, dict, list, tuple)
+
+
+def rows(batch: Any) -> list[Any]:
+    """The samples of a collated batch: a tensor, an array, or a dict or tuple of such with one value a row."""
+    length = next(_lengths(batch), None)
+    if length is None:
+        length = next((len(part) for part in _parts(batch) if isinstance(part, list | tuple)), None)
+    if length is None:
+        raise UsageError(
+            f"a {type(batch).__name__} without tensors or lists in it is no batch that could be cut into rows: store "
+            "one sample with append, or pass a list of samples"
+        )
+    return _cut(batch, length, "", top=True)
+
+
+def refuse_collated(samples: Sequence[Any]) -> None:
+    """A list means samples; one that collate made of tuples, ``[images, labels]``, would be taken for two of them."""
+    first = samples[0] if samples else None
+    if not isinstance(first, _ARRAYS) or not first.ndim:
+        return
+    if not all(isinstance(item, (*_ARRAYS, list, tuple)) and _length(item) == len(first) for item in samples):
+        return
+    kinds = {(type(item), getattr(item, "dtype", None), getattr(item, "ndim", None)) for item in samples}
+    if len(kinds) > 1:
+        raise UsageError(
+            f"a list is taken for samples, but the {len(samples)} items of this one look like the columns of a batch "
+            f"of {len(first)}, as DataLoader makes them of tuples: pass tuple(batch) to store its rows, or append them "
+            "if they are samples"
+        )
+
+
+def _length(part: Any) -> int | None:
+    """The first dimension of an array, the items of a list; None of a 0-d array."""
+    return len(part) if not isinstance(part, _ARRAYS) or part.ndim else None
+
+
+def _parts(batch: Any) -> Iterator[Any]:
+    """What the batch is made of, containers of containers opened."""
+    for part in batch.values() if isinstance(batch, dict) else batch if isinstance(batch, tuple) else ():
+        yield part
+        if isinstance(part, dict):
+            yield from _parts(part)
+
+
+def _lengths(batch: Any) -> Iterator[int]:
+    """First dimensions of the arrays in a batch, in order."""
+    if isinstance(batch, _ARRAYS):
+        if not batch.ndim:
+            raise UsageError("a batch of no dimension cannot be cut into rows: store one sample with append")
+        yield len(batch)
+    elif isinstance(batch, dict | tuple | list):
+        for part in batch.values() if isinstance(batch, dict) else batch:
+            if isinstance(part, _CUT) and not (isinstance(part, _ARRAYS) and not part.ndim):
+                yield from _lengths(part)
+
+
+def _cut(part: Any, length: int, name: str, *, top: bool = False) -> list[Any]:
+    """A part of the batch as the parts of its rows."""
+    if isinstance(part, _ARRAYS):
+        if _length(part) != length:
+            raise _odd(name, f"has shape {tuple(part.shape)}", length)
+        return list(part.unbind(0)) if isinstance(part, torch.Tensor) else list(part)
+    if isinstance(part, dict):
+        columns = [_cut(item, length, _below(name, key)) for key, item in part.items()]
+        kind = type(part)
+        return [kind(zip(part, values, strict=True)) for values in _transposed(columns, length)]
+    if not isinstance(part, list | tuple):
+        raise _odd(name, f"is {brief(part)}", length)
+    if not top and not _is_structure(part, length, name):
+        return list(part)
+    keys = getattr(part, "_fields", range(len(part)))
+    columns = [_cut(item, length, _below(name, key)) for key, item in zip(keys, part, strict=True)]
+    made = _transposed(columns, length)
+    return [type(part)(*values) for values in made] if hasattr(part, "_fields") else [type(part)(v) for v in made]
+
+
+def _is_structure(part: Sequence[Any], length: int, name: str) -> bool:
+    """Whether a list or tuple is a part of every sample, cut item by item, or has one item a row."""
+    if hasattr(part, "_fields"):
+        return True
+    each = bool(part) and all(isinstance(item, _CUT) and _cut_length(item) == length for item in part)
+    if each and len(part) == length:
+        raise UsageError(
+            f"part {name!r} of the batch has {length} items of length {length} each: is there one a row, or has every "
+            f"row {length} of them? Pass a list of samples"
+        )
+    if not each and len(part) != length:
+        raise _odd(name, f"has {len(part)} items", length)
+    return each
+
+
+def _cut_length(part: Any) -> int | None:
+    return next(_lengths(part), None) if isinstance(part, dict) else _length(part)
+
+
+def _transposed(columns: list[list[Any]], length: int) -> list[tuple[Any, ...]]:
+    return list(zip(*columns, strict=True)) if columns else [()] * length
+
+
+def _below(name: str, key: object) -> str:
+    return f"{name}.{key}" if name else str(key)
+
+
+def _odd(name: str, found: str, length: int) -> UsageError:
+    where = f"part {name!r} of the batch" if name else "the batch"
+    return UsageError(f"{where} {found}, but other parts have {length} rows: every part has one value a row")

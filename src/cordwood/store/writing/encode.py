@@ -1,0 +1,135 @@
+"""The frames of a chunk: all of its arrays in one native call, on several threads.
+
+    coders = [LeafCoder(plan) for plan in plans]
+    encoded = encode(chunk, coders, threads)
+
+A frame depends on its array and its field's plan alone, never on the number of threads or on its neighbours.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cordwood.codecs import Plan
+from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs.frame import PALETTE_MISS, attempts
+from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.errors import UsageError
+from cordwood.native import _native
+from cordwood.store.writing.chunk import Chunk
+
+_HEADER_SIZE_AT = 6  # in a frame: a u32
+_U32 = struct.Struct("<I")
+
+_Recipe = tuple[tuple[int, ...], bytes, tuple[tuple[int, bytes], ...]]
+
+
+class _ByRank(dict[int, _Recipe]):
+    """What the native encoder is told beside the array, for arrays of each rank, made when first asked for."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+        # One tuple a plan: the native call reads its tables once for all arrays that come with the same one.
+        self._assets = plan.assets.native
+
+    def __missing__(self, rank: int) -> _Recipe:
+        made = self[rank] = (self._plan.settings(rank), self._plan.formula, self._assets)
+        return made
+
+
+class LeafCoder:
+    """How the arrays of one field become frames: by its plan, then what is tried with an array that does not fit it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.recipes = [_ByRank(attempt) for attempt in attempts(plan, DTYPES[plan.dtype])]
+
+
+@dataclass
+class Encoded:
+    """Some samples as they go into a shard: lists with an item a sample or, of shapes and frames, an item a frame."""
+
+    frames: list[bytes]  # sample by sample in the order of the leaves; empty where there is none
+    sizes: npt.NDArray[np.int64]  # of the frames, [sample, leaf]
+    shapes: list[tuple[int, ...] | None]
+    columns: list[bytes]
+    states: list[bytes]
+    errors: list[tuple[float, ...]]
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def part(self, start: int, end: int) -> "Encoded":
+        """The samples from `start` up to `end`."""
+        width = self.sizes.shape[1]
+        of_frames, of_samples = slice(start * width, end * width), slice(start, end)
+        return Encoded(
+            self.frames[of_frames],
+            self.sizes[of_samples],
+            self.shapes[of_frames],
+            self.columns[of_samples],
+            self.states[of_samples],
+            self.errors[of_samples],
+        )
+
+
+def encode(chunk: Chunk, coders: Sequence[LeafCoder], threads: int) -> Encoded:
+    """The samples of a chunk with their frames."""
+    width = len(coders)
+    frames: list[bytes] = [b""] * (chunk.count * width)
+    places: list[int] = []
+    items: list[Any] = []
+    for leaf, coder in enumerate(coders):
+        by_rank = coder.recipes[0]
+        for place in range(leaf, len(frames), width):
+            shape = chunk.shapes[place]
+            if shape is not None:
+                places.append(place)
+                items.append((chunk.data[place], shape, *by_rank[len(shape)]))
+    attempt = 0
+    while items:
+        missed: list[int] = []
+        for i, answer in enumerate(_encoded(items, threads)):
+            if isinstance(answer, bytes):
+                frames[places[i]] = answer
+            elif answer[1] == PALETTE_MISS:
+                missed.append(i)
+            else:
+                raise_if_refused(answer, "array")
+        attempt += 1
+        items = [_next_try(items[i], coders[places[i] % width], attempt) for i in missed]
+        places = [places[i] for i in missed]
+    sizes = np.fromiter(map(len, frames), np.int64, len(frames)).reshape(chunk.count, width)
+    count = chunk.count
+    return Encoded(
+        frames,
+        sizes,
+        chunk.shapes[: count * width],
+        chunk.columns[:count],
+        chunk.states[:count],
+        chunk.errors[:count],
+    )
+
+
+def _encoded(items: list[Any], threads: int) -> list[Any]:
+    answers = _native.encode_batch(tuple(items), threads)
+    raise_if_refused(answers, "plan")
+    return list(answers)
+
+
+def _next_try(item: Any, coder: LeafCoder, attempt: int) -> Any:
+    if attempt == len(coder.recipes):
+        raise UsageError(f"an array of shape {item[1]} could not be encoded by {coder.plan}, nor without its palette")
+    return (item[0], item[1], *coder.recipes[attempt][len(item[1])])
+
+
+def tags(encoded: Encoded) -> npt.NDArray[np.uint32]:
+    """The checksum of each frame's header, by which a row knows its frame, [sample, leaf]; 0 where there is none."""
+    read = _U32.unpack_from
+    made = [read(frame, read(frame, _HEADER_SIZE_AT)[0] - 4)[0] if frame else 0 for frame in encoded.frames]
+    return np.array(made, np.uint32).reshape(encoded.sizes.shape)

@@ -1,0 +1,162 @@
+"""One shard being written: frames as they come, then the rows, the footer and the trailer.
+
+    shard = OpenShard("train.cordwood", 0, layout, {"store": ..., "plans": [...]}, shard_bytes=64 << 20)
+    shard.add(encoded)
+    ends = shard.finish()             # on the disk, and in its place
+
+Until `finish` the bytes are in a file aside, which nobody takes for a shard. It is removed when the shard is dropped,
+unless it was given a name: then another process can go on with it, if it is told the rows.
+"""
+
+import json
+import logging
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cordwood.common.atomic_file import GatheringFile, replacing, staying
+from cordwood.common.files import opened
+from cordwood.errors import FormatError
+from cordwood.native import _native
+from cordwood.store.format.rows import Layout
+from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
+from cordwood.store.writing.encode import Encoded, tags
+from cordwood.store.writing.shard_statistics import ShardStatistics
+from cordwood.store.writing.spooled_rows import SpooledRows
+
+log = logging.getLogger("cordwood.store")
+
+MOST_SAMPLES = 1 << 20  # of a shard
+_LARGE = 1 << 18  # bytes of a frame that is worth a system call
+
+
+class _Dropped(Exception):  # noqa: N818 - tells the file that it shall not take its place, and goes no further
+    pass
+
+
+class Aside(NamedTuple):
+    """A file for a shard that is not finished, which stays: its name, and what another process left in it."""
+
+    path: Path
+    rows: bytes = b""
+    statistics: Any = None
+
+
+class OpenShard:
+    """A shard that takes samples."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        number: int,
+        layout: Layout,
+        footer: dict[str, Any],
+        shard_bytes: int,
+        aside: Aside | None = None,
+    ) -> None:
+        self.path = Path(store) / shard_name(number)
+        self.number = number
+        self.count = 0
+        self._layout = layout
+        self._footer = footer
+        self._shard_bytes = shard_bytes
+        self._statistics = ShardStatistics(layout.schema)
+        self._rows = SpooledRows(store)
+        self._position = HEADER_SIZE
+        self._header = pack_header(layout.schema.hash)
+        self._open = ExitStack()
+        self._open.callback(self._rows.close)
+        if aside is not None and aside.rows:
+            self._file = self._go_on(aside)
+            return
+        opening = replacing(self.path, durable=True) if aside is None else staying(self.path, aside.path)
+        self._file = self._open.enter_context(opening)
+        self._file.write(self._header)
+
+    def _go_on(self, aside: Aside) -> GatheringFile:
+        """Take the samples that are in the file already; their frames have checksums that every reader verifies."""
+        rows = self._layout.rows(aside.rows)
+        offsets = rows["offsets"]
+        end = int(offsets[-1, -1])
+        following = offsets[0, 0] == HEADER_SIZE and (offsets[1:, 0] == offsets[:-1, -1]).all()
+        if not (following and self._layout.intact(rows, 0).all() and self._layout.sound(rows, end).all()):
+            raise FormatError(f"{aside.path}: the rows of this unfinished shard are damaged")
+        with opened(aside.path, "an unfinished shard") as fd:
+            if os.fstat(fd).st_size < end or os.pread(fd, HEADER_SIZE, 0) != self._header:
+                raise FormatError(f"{aside.path}: this unfinished shard is not the one that its rows speak of")
+        self._statistics.restore(aside.statistics)
+        self._rows.append(aside.rows)
+        self._position = end
+        self.count = len(rows)
+        return self._open.enter_context(staying(self.path, aside.path, end))
+
+    def sync(self, rows_from: int) -> tuple[bytes, list[dict[str, Any]]]:
+        """Wait until all samples are in the file on the disk; the rows from that number on, and the statistics."""
+        self._file.sync()
+        row_size = self._layout.row_size
+        return self._rows.read(rows_from * row_size, self.count * row_size), self._statistics.to_json()
+
+    @property
+    def full(self) -> bool:
+        """Whether it has its size, rows included, or as many samples as a shard may have."""
+        return self._size >= self._shard_bytes or self.count >= MOST_SAMPLES
+
+    @property
+    def _size(self) -> int:
+        return self._position - HEADER_SIZE + self._rows.size
+
+    def room_for(self, sizes: npt.NDArray[np.int64]) -> int:
+        """How many of these samples go into the shard: it ends with the one that makes it full."""
+        after = self._size + np.cumsum(sizes.sum(axis=1) + self._layout.row_size)
+        return min(int(np.searchsorted(after, self._shard_bytes)) + 1, MOST_SAMPLES - self.count, len(sizes))
+
+    def add(self, part: Encoded) -> None:
+        """Samples, as many as there is room for."""
+        sizes = part.sizes
+        offsets = np.full((len(part), self._layout.frames + 1), self._position, np.uint64)
+        offsets[:, 1:] += np.cumsum(sizes.reshape(-1), dtype=np.uint64).reshape(sizes.shape)
+        offsets[1:, 0] = offsets[:-1, -1]
+        self._rows.append(self._layout.pack_rows(self.count, offsets, tags(part), part.columns, part.states))
+        self._statistics.add(part)
+        self._write(part.frames, int(sizes.sum()))
+        self.count += len(part)
+
+    def _write(self, frames: list[bytes], size: int) -> None:
+        """Small frames in one piece, large ones without another copy."""
+        for piece in [b"".join(frames)] if size < _LARGE * len(frames) else frames:
+            self._file.write(piece)
+        self._position += size
+
+    def finish(self) -> ShardEnds:
+        """Write the rest, sync, and put the shard in its place: when this returns it cannot be lost any more."""
+        footer = json.dumps(
+            {"fields": self._statistics.to_json(), **self._footer}, separators=(",", ":"), allow_nan=False
+        ).encode()
+        sizes = (self._position, self.count, self._layout.row_size, len(footer))
+        # Of the rows' checksums: over data that end with their own a checksum would say nothing.
+        pieces = self._rows.pieces(self._layout.row_size)
+        checksums = b"".join(self._layout.rows(piece)["crc"].tobytes() for piece in pieces)
+        trailer = pack_trailer(*sizes, _native.crc32c(footer), _native.crc32c(checksums))
+        ends = check_ends(
+            str(self.path), self._header, trailer, self._position + self._rows.size + len(footer) + len(trailer)
+        )
+        try:
+            for piece in self._rows.pieces(self._layout.row_size):
+                self._file.write(piece)
+            self._file.write(footer)
+            self._file.write(trailer)
+        except BaseException as error:
+            self.drop(error)
+            raise
+        self._open.close()
+        log.info("%s is written: %d samples, %d bytes", self.path, self.count, ends.file_size)
+        return ends
+
+    def drop(self, reason: BaseException | None = None) -> None:
+        """Remove what was written, unless it stays aside; nothing happens if it was finished or dropped before."""
+        error = reason or _Dropped()
+        self._open.__exit__(type(error), error, error.__traceback__)

@@ -1,0 +1,80 @@
+"""What the caller of a writer asks for: whether it can be meant, and whether a store that is there was made with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cordwood.codecs.plan import GOALS
+from cordwood.common.resources import default_threads
+from cordwood.common.saferepr import brief
+from cordwood.common.suggest import did_you_mean
+from cordwood.errors import UsageError
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.schema.field import Field
+from cordwood.store.schema.schema import Schema
+
+_MOST_THREADS = 256
+
+
+@dataclass
+class Options:
+    """What the caller asked for; None: nothing."""
+
+    goal: str | None
+    shard_bytes: int | None
+    fields: Mapping[str, Field]
+
+
+def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
+    """What the caller asked for, if it can be meant."""
+    if goal is not None and goal not in GOALS:
+        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}{did_you_mean(goal, GOALS)}")
+    if shard_bytes is not None and (type(shard_bytes) is not int or not 1 <= shard_bytes < 1 << 48):
+        raise UsageError(f"shard_bytes is {shard_bytes!r}, but is a number of bytes; 64 << 20 is usual")
+    if fields is not None and not isinstance(fields, Mapping):
+        raise UsageError(f"fields is a {type(fields).__name__}, but maps names to cw.Field(...)")
+    given = dict(fields or {})
+    for name, field in given.items():
+        if not isinstance(name, str) or not isinstance(field, Field):
+            raise UsageError(f"fields has {name!r}: {field!r}, but maps names to cw.Field(...)")
+    return Options(goal, shard_bytes, given)
+
+
+def checked_threads(threads: int | None) -> int:
+    """How many threads encode; None means all cores of this process."""
+    if threads is None:
+        return default_threads()
+    if type(threads) is not int or threads < 1:
+        raise UsageError(f"threads is {threads!r}, but is at least 1; None means all cores of this process")
+    return min(threads, _MOST_THREADS)
+
+
+def check_same(options: Options, manifest: Manifest, schema: Schema, where: Path) -> None:
+    """Whatever the caller asks for must be what the store was made with: UsageError shows both."""
+    asked: list[tuple[str, object, object]] = []
+    if options.goal is not None:
+        asked.append(("goal", options.goal, manifest.goal))
+    if options.shard_bytes is not None:
+        asked.append(("shard_bytes", options.shard_bytes, manifest.shard_bytes))
+    entries = {entry.name: entry for entry in manifest.fields}
+    for name, field in options.fields.items():
+        entry = entries.get(name)
+        if entry is None:
+            raise UsageError(f"fields names {name!r}, but {where} has {', '.join(map(brief, entries)) or 'no fields'}")
+        of = f"the {{}} of field {name!r}"
+        if field.goal is not None:
+            asked.append((of.format("goal"), field.goal, entry.goal))
+        if field.store_as is not None:
+            asked.append((of.format("store_as"), field.store_as, entry.store_as))
+        if field.classes is not None:
+            asked.append((of.format("classes"), tuple(field.classes), entry.classes))
+        if field.keep_encoded:
+            asked.append((of.format("keep_encoded"), True, entry.keep_encoded))
+        if field.varies:
+            asked.append((of.format("varies"), True, schema.leaf(name).node.kind == "any"))
+    for what, given, recorded in asked:
+        if given != recorded:
+            raise UsageError(
+                f"{what} is given as {brief(given)}, but {where} was made with {brief(recorded)}: leave it out, or "
+                "write another store"
+            )

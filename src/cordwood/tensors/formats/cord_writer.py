@@ -1,0 +1,58 @@
+"""Write a parcel as a `.cord` file: a zip archive of records that went through the codecs.
+
+The layout is told in docs/format/tensors.md. Records are written one after the other as they are encoded, and the
+manifest that lists them comes last, so that no more than one of them is in memory at a time.
+"""
+
+import json
+from typing import Any, Final
+
+from cordwood.tensors.content.file_content import Content, Scratch
+from cordwood.tensors.formats.cord_records import encoded_records
+from cordwood.tensors.formats.pt_writer import Write
+from cordwood.tensors.io.zip_writer import ZipWriter, deflate
+
+MARK_NAME: Final = "cordwood-tensors"  # the first entry, by which a file is known
+MARK: Final = b"A Cordwood tensor file: docs/format/tensors.md\n"
+MANIFEST_NAME: Final = "manifest.json"
+PICKLE_NAME: Final = "data.pkl"
+VERSION: Final = (1, 0)
+_WORTH_DEFLATING = 4096  # below that, inflating costs more time than reading
+
+
+def write_cord(content: Content, write: Write, goal: str) -> None:
+    """The whole archive, forward only."""
+    parcel = content.parcel()
+    archive = ZipWriter(write)
+    archive.add(MARK_NAME, MARK, align=False)
+    scratch = Scratch()
+    storages: dict[str, Any] = {}
+    for storage in parcel.storages:
+        records: list[dict[str, Any]] = []
+        for record in encoded_records(storage, goal, scratch):
+            name = f"data/{storage.key}.{len(records)}"
+            row = {"name": name, "offset": record.offset, "nbytes": record.nbytes, "coding": record.coding}
+            if record.crc32c is not None:
+                row["crc32c"] = record.crc32c
+            records.append(row)
+            archive.add(name, record.data, align=record.coding == "raw")
+        storages[storage.key] = {"nbytes": storage.nbytes, "records": records}
+    _add_text(archive, PICKLE_NAME, parcel.pickle)
+    manifest = {
+        "format": "cordwood-tensors",
+        "version": list(VERSION),
+        "requires": [],
+        "goal": goal,
+        "storages": storages,
+    }
+    _add_text(archive, MANIFEST_NAME, json.dumps(manifest, separators=(",", ":")).encode())
+    archive.finish()
+
+
+def _add_text(archive: ZipWriter, name: str, data: bytes) -> None:
+    """What tells of the tensors repeats itself, and of many small ones it would be larger than they are."""
+    if len(data) >= _WORTH_DEFLATING:
+        chunks, crc = deflate(data)
+        archive.add_deflated(name, chunks, len(data), crc)
+    else:
+        archive.add(name, data, align=False)

@@ -1,0 +1,206 @@
+"""An inspection as a table for a terminal. Names come from the file: none reaches the terminal unfiltered."""
+
+from collections.abc import Iterator
+
+from cordwood.common.tables import fit, rule, section, table_line
+from cordwood.common.text import human, printable, shortened
+from cordwood.tensors.inspecting.result import Inspection, NeededGlobal, TensorRow
+
+HEADINGS = ("name", "shape", "dtype", "stored", "reachable", "wasted", "note")
+RIGHT = frozenset((3, 4, 5))
+# Which column is narrowed first, and how far; then the next.
+_GIVE_WAY = ((6, 32), (0, 36), (1, 22), (6, 24), (0, 26), (1, 16), (6, 12), (0, 18), (1, 12), (6, 8), (0, 12))
+_GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12), (0, 14), (6, 8))
+_MOST_LINES = 20  # of globals, records, damage
+
+
+def format_inspection(inspection: Inspection, most_rows: int | None, width: int) -> str:
+    """The whole text, without a newline at its end."""
+    lines = [*_header(inspection)]
+    for part in (
+        _table(inspection, most_rows, width),
+        _records(inspection, width),
+        _totals(inspection),
+        section("damaged", inspection.damaged, width),
+        section("needs", [describe_global(needed) for needed in attention(inspection.globals)], width),
+        section("advice", inspection.advice, width),
+    ):
+        found = list(part)
+        if found:
+            lines += ["", *found]
+    return "\n".join(lines)
+
+
+def _header(inspection: Inspection) -> Iterator[str]:
+    parts = [inspection.format, inspection.kind, human(inspection.file_size)]
+    if inspection.tensors:
+        parts.append(f"{len(inspection.tensors)} tensor{'s' * (len(inspection.tensors) != 1)}")
+    yield f"{printable(inspection.path)}: {printable(', '.join(parts))}"
+    if inspection.metadata:
+        shown = ", ".join(f"{key}={value}" for key, value in list(inspection.metadata.items())[:5])
+        yield f"metadata: {shortened(printable(shown), 88)}"
+
+
+def shape_text(row: TensorRow) -> str:
+    """A shape as torch prints it; a question mark for what only the data tell."""
+    if row.shape is None:
+        return "?"
+    return "[" + ", ".join("?" if count is None else str(count) for count in row.shape) + "]"
+
+
+def dtype_text(row: TensorRow) -> str:
+    """Without torch's name before it."""
+    return "?" if row.dtype is None else str(row.dtype).removeprefix("torch.")
+
+
+def note_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -> str:
+    """What is worth saying; `first_in` is the first tensor of every storage, `room` how long a note should be."""
+    notes = []
+    if row.damaged:
+        notes.append("damaged" if row.stored else "lost")
+    if row.partner_count:
+        notes.append(_partners(row, room))
+    elif row.storages and first_in.get(row.storages[0], row.name) != row.name:
+        notes.append(f"in the storage of {first_in[row.storages[0]]}")
+    if row.layout != "strided":
+        notes.append(row.layout)
+    if not row.contiguous:
+        notes.append(row.memory_format or "not contiguous")
+    if row.location != "cpu":
+        notes.append(row.location)
+    if row.codec not in ("stored", "raw", ""):
+        notes.append(f"{row.codec} {human(row.in_file)}")
+    while room is not None and len(notes) > 1 and len(", ".join(notes)) > room:
+        notes.pop()  # the first ones matter most
+    return ", ".join(notes)
+
+
+def _partners(row: TensorRow, room: int | None) -> str:
+    shown = row.first_partners(2 if room is None else 1)
+    more = f" +{row.partner_count - len(shown)}" if row.partner_count > len(shown) else ""
+    if room is not None:
+        shown = [shortened(name, max(room - len("shares with ") - len(more), 8)) for name in shown]
+    return f"shares with {', '.join(shown)}{more}"
+
+
+def first_tensors(rows: list[TensorRow]) -> dict[str, str]:
+    """The name of the first tensor that lies in each storage."""
+    first: dict[str, str] = {}
+    for row in rows:
+        for key in row.storages:
+            first.setdefault(key, row.name)
+    return first
+
+
+def cells_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -> tuple[str, ...]:
+    """One row; a storage's size and waste stand where it comes first, and a ditto mark elsewhere."""
+    again = bool(row.storages) and all(first_in[key] != row.name for key in row.storages)
+    lost = row.damaged and not row.stored
+    wasted = human(row.wasted) if row.wasted else "-"
+    return (
+        printable(row.name) or "(the tensor itself)",
+        shape_text(row),
+        dtype_text(row),
+        '"' if again else human(row.stored) if not lost else "-",
+        human(row.reachable) if not lost else "-",
+        '"' if again and row.wasted else wasted,
+        printable(note_of(row, first_in, room)),
+    )
+
+
+def _table(inspection: Inspection, most_rows: int | None, width: int) -> Iterator[str]:
+    rows = inspection.tensors
+    if not rows:
+        return
+    first_in = first_tensors(rows)
+    head, tail = rows, rows[:0]
+    if most_rows is not None and len(rows) > most_rows:
+        head, tail = rows[: most_rows * 2 // 3], rows[len(rows) - most_rows + most_rows * 2 // 3 :]
+    hidden = rows[len(head) : len(rows) - len(tail)]
+    cells = [cells_of(row, first_in) for row in (*head, *tail)]
+    widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
+    # A note that does not fit names fewer partners, rather than half of one.
+    short = [cells_of(row, first_in, widths[-1]) for row in (*head, *tail)]
+    lines = [table_line(pair[len(pair[0][-1]) > widths[-1]], widths, RIGHT) for pair in zip(cells, short, strict=True)]
+    yield table_line(HEADINGS, widths, RIGHT)
+    yield rule(widths)
+    yield from lines[: len(head)]
+    if hidden:
+        waste = sum(row.wasted > 0 for row in hidden)
+        yield f"... {len(hidden)} more rows{f', {waste} of them with waste' if waste else ''} (all: .tensors, or --all)"
+    yield from lines[len(head) :]
+
+
+def _records(inspection: Inspection, width: int) -> Iterator[str]:
+    """Where there are no tensors to show, what is in the archive."""
+    if inspection.tensors or not inspection.records:
+        return
+    shown = inspection.records[:_MOST_LINES]
+    yield "records"
+    for record in shown:
+        yield f"  {human(record.size):>10}  {shortened(printable(record.name), width - 14)}"
+    if len(inspection.records) > len(shown):
+        yield f"  ... {len(inspection.records) - len(shown)} more (all: .records)"
+
+
+def _totals(inspection: Inspection) -> Iterator[str]:
+    if inspection.stored:
+        share = 100 * inspection.wasted / inspection.stored
+        waste = f"{human(inspection.wasted)} wasted ({share:.1f}%)" if inspection.wasted else "nothing wasted"
+        yield f"total     {human(inspection.stored)} stored, {human(inspection.reachable)} reachable, {waste}"
+    yield f"checks    {inspection.checks}"
+
+
+def attention(needed: list[NeededGlobal]) -> list[NeededGlobal]:
+    """The globals that a safe loader refuses."""
+    return [each for each in needed if not each.safe]
+
+
+def describe_global(needed: NeededGlobal) -> str:
+    """A global that needs attention, in words."""
+    return str(needed) if needed.imports else f"{needed} (cannot be imported here)"
+
+
+def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[str]:
+    """One line for each of many files."""
+    rows = [("file", "kind", "size", "stored", "reachable", "wasted", "note")]
+    for inspection in inspections:
+        notes = [f"{len(inspection.damaged)} damaged"] if inspection.damaged else []
+        if inspection.format != "pt":
+            notes.append(inspection.format)
+        if inspection.bound_to:
+            notes.append(f"bound to {inspection.bound_to[0]}")
+        rows.append(
+            (
+                printable(inspection.path),
+                printable(inspection.kind),
+                human(inspection.file_size),
+                human(inspection.stored),
+                human(inspection.reachable),
+                human(inspection.wasted) if inspection.wasted else "-",
+                printable(", ".join(notes)),
+            )
+        )
+    widths = fit(rows, width, _GIVE_WAY_OF_LINES)
+    for number, row in enumerate(rows):
+        cells = [
+            shortened(cell, column).rjust(column) if 2 <= place <= 5 else shortened(cell, column).ljust(column)
+            for place, (cell, column) in enumerate(zip(row, widths, strict=True))
+            if column
+        ]
+        yield "  ".join(cells).rstrip()
+        if number == 0:
+            yield rule(widths)
+
+
+def format_total(inspections: list[Inspection]) -> str:
+    """All files in one sentence."""
+    size, stored, reachable, wasted = (
+        sum(getattr(inspection, name) for inspection in inspections)
+        for name in ("file_size", "stored", "reachable", "wasted")
+    )
+    share = f" ({100 * wasted / stored:.1f}%)" if wasted else ""
+    return (
+        f"{len(inspections)} files, {human(size)}: {human(stored)} stored, {human(reachable)} reachable, "
+        f"{human(wasted)} wasted{share}"
+    )

@@ -1,0 +1,1 @@
+"""Bytes of files: where they come from, zip archives without copies, and how much memory reading may take."""

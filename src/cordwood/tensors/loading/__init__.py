@@ -1,0 +1,1 @@
+"""``cw.load`` and ``cw.peek``: storages are located, chosen and read."""

@@ -1,0 +1,1 @@
+"""``cw.trim``: a file written again without what nobody can reach, and verified."""

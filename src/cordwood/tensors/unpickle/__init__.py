@@ -1,0 +1,1 @@
+"""Pickles read without running them: the machine, its opcodes, what is allowed, and what it rebuilds."""

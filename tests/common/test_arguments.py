@@ -1,0 +1,108 @@
+"""Keywords that a function does not have: what may have been meant is said, and everything else is as without."""
+
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cordwood as cw
+from cordwood.common.arguments import checks_keywords
+from tests.store.small_stores import write_store
+
+
+@checks_keywords("f", {"colour": "is called paint here"})
+def f(first: int, *, second: int = 2, paint: str = "") -> tuple[int, int, str]:
+    """Some function."""
+    return first, second, paint
+
+
+def test_calls_are_as_without() -> None:
+    assert f(1, second=3) == (1, 3, "")
+    assert f(first=4) == (4, 2, "")
+    assert (f.__name__, f.__doc__, list(inspect.signature(f).parameters)) == (
+        "f",
+        "Some function.",
+        ["first", "second", "paint"],
+    )
+    with pytest.raises(TypeError, match="missing 1 required"):
+        f()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "said"),
+    [
+        ("secnod", "f has no argument 'secnod'; did you mean 'second'?"),
+        ("colour", "f has no argument 'colour': that is called paint here"),
+        ("zzz", "f has no argument 'zzz'"),
+    ],
+)
+def test_what_may_have_been_meant(keyword: str, said: str) -> None:
+    with pytest.raises(cw.UsageError) as caught:
+        f(1, **{keyword: 1})  # type: ignore[arg-type]
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"batchsize": 4}, "cw.Loader has no argument 'batchsize'; did you mean 'batch_size'?"),
+        ({"shufle": True}, "cw.Loader has no argument 'shufle'; did you mean 'shuffle'?"),
+        ({"num_workers": 4}, "'num_workers': that is not needed: native threads decode"),
+        ({"collate_fn": len}, "'collate_fn': that is collate here"),
+        ({"pin_memory": True}, "'pin_memory': that is not needed"),
+    ],
+)
+def test_the_loader_knows_the_words_of_torch(tmp_path: Path, keywords: dict[str, Any], said: str) -> None:
+    ds = cw.open(write_store(tmp_path / "x.cordwood", 3))
+    with pytest.raises(cw.UsageError) as caught:
+        cw.Loader(ds, **keywords)
+    assert said in str(caught.value)
+
+
+def test_packing_tells_too(tmp_path: Path) -> None:
+    with pytest.raises(cw.UsageError, match=r"cw\.pack has no argument 'transfrom'; did you mean 'transform'"):
+        cw.pack([], tmp_path / "x", transfrom=len)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "said"),
+    [
+        (partial(cw.save, 1, "x.cord"), "golas", "cw.save has no argument 'golas'; did you mean 'goal'?"),
+        (partial(cw.load, "x.cord"), "maplocation", "cw.load has no argument 'maplocation'; did you mean 'map_"),
+        (partial(cw.trim, "x.pt"), "inplace", "cw.trim has no argument 'inplace'; did you mean 'in_place'?"),
+        (partial(cw.Writer, "x"), "shardbytes", "cw.Writer has no argument 'shardbytes'; did you mean 'shard_bytes'?"),
+        (partial(cw.open, "x"), "thread", "cw.open has no argument 'thread'; did you mean 'threads'?"),
+        (cw.Field, "storeas", "cw.Field has no argument 'storeas'; did you mean 'store_as'?"),
+    ],
+)
+def test_others_tell_too(
+    call: Callable[..., object], keyword: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(cw.UsageError) as caught:
+        call(**{keyword: 1})
+    assert said in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_checked_is_what_it_was() -> None:
+    for function in (cw.save, cw.load, cw.trim):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert (function.__doc__ or "").count("::") == 1
+    assert list(inspect.signature(cw.Field).parameters) == ["goal", "store_as", "varies", "classes", "keep_encoded"]
+    field = cw.Field("fast", classes=["a"])
+    assert pickle.loads(pickle.dumps(field)) == field
+    assert replace(field, goal="raw") == cw.Field("raw", classes=["a"])
+    assert list(inspect.signature(cw.Writer).parameters) == [
+        "path",
+        "goal",
+        "mode",
+        "fields",
+        "shard_bytes",
+        "threads",
+    ]

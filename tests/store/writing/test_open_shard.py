@@ -1,0 +1,159 @@
+"""A shard being written: where it ends, what its footer tells, and that it is there whole or not at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cordwood as cw
+from cordwood import codecs
+from cordwood.errors import StorageError
+from cordwood.native import _native
+from cordwood.store.format.rows import Layout
+from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
+from cordwood.store.writing import open_shard
+from cordwood.store.writing.chunk import Chunk
+from cordwood.store.writing.encode import Encoded, LeafCoder, encode
+from cordwood.store.writing.infer import infer
+from cordwood.store.writing.open_shard import OpenShard
+from cordwood.store.writing.prepare import Preparer
+from tests.store.photos import photo, write
+
+
+def encoded(samples: list[Any]) -> tuple[Layout, Encoded]:
+    schema = infer(samples)
+    preparer = Preparer(schema)
+    chunk = Chunk(len(schema.frames))
+    for sample in samples:
+        chunk.add(*preparer.prepare(sample))
+    coders = [LeafCoder(codecs.plan([np.zeros(1, leaf.stored)], "raw")) for leaf in schema.frames]
+    return Layout(schema), encode(chunk, coders, 1)
+
+
+def footers(path: Path) -> list[dict[str, Any]]:
+    shards = sorted(path.glob("shard-*.cws"))
+    return [read_footer(shard, read_ends(shard)) for shard in shards]
+
+
+def test_it_appears_when_it_is_finished(tmp_path: Path) -> None:
+    layout, part = encoded([torch.arange(9)] * 4)
+    shard = OpenShard(tmp_path, 3, layout, {"plans": []}, 1 << 20)
+    shard.add(part)
+    (aside,) = tmp_path.iterdir()
+    assert aside.name.startswith(".shard-00000003.cws.cordwood-")
+    ends = shard.finish()
+    assert list(tmp_path.iterdir()) == [tmp_path / shard_name(3)]
+    assert read_ends(tmp_path / shard_name(3)) == ends
+    data = (tmp_path / shard_name(3)).read_bytes()
+    rows = layout.rows(data[ends.rows_offset : ends.footer_offset])
+    assert layout.intact(rows, 0).all()
+    assert layout.sound(rows, ends.rows_offset).all()
+    assert data[32 : ends.rows_offset] == b"".join(part.frames)
+    assert _native.crc32c(rows["crc"].tobytes()) == ends.rows_crc
+
+
+def test_it_disappears_when_it_is_dropped(tmp_path: Path) -> None:
+    layout, part = encoded([torch.arange(9)] * 4)
+    shard = OpenShard(tmp_path, 0, layout, {}, 1 << 20)
+    shard.add(part)
+    shard.drop()
+    shard.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_it_is_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, part = encoded([torch.arange(9)] * 4)
+    shard = OpenShard(tmp_path, 0, layout, {}, 1 << 20)
+    shard.add(part)
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StorageError, match="No space left"):
+        shard.finish()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_ends_with_the_sample_that_makes_it_full(tmp_path: Path) -> None:
+    layout, part = encoded([torch.zeros(100, dtype=torch.uint8)] * 10)
+    one = int(part.sizes[0, 0]) + layout.row_size
+    for wanted, fits in ((1, 1), (one, 1), (one + 1, 2), (3 * one, 3), (3 * one + 1, 4), (10 * one, 10), (1 << 30, 10)):
+        shard = OpenShard(tmp_path, 0, layout, {}, wanted)
+        assert shard.room_for(part.sizes) == fits
+        shard.add(part.part(0, 1))
+        assert shard.full == (fits == 1)
+        if fits > 1:
+            assert shard.room_for(part.sizes[1:]) == fits - 1
+            shard.add(part.part(1, fits))
+        assert shard.full == (wanted <= 10 * one)
+        shard.drop()
+
+
+def test_it_ends_when_it_has_as_many_samples_as_a_shard_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_shard, "MOST_SAMPLES", 3)
+    path = write(tmp_path / "s", list(range(8)))
+    assert [read_ends(shard).count for shard in sorted(path.glob("shard-*"))] == [3, 3, 2]
+
+
+def test_numbers_alone_make_shards_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "s", [{"x": i, "y": i / 2} for i in range(100)], shard_bytes=1000)
+    assert len(footers(path)) == -(-100 // -(-1000 // (8 + 16 + 1 + 4)))
+    assert [cw.open(path)[i] for i in (0, 57, 99)] == [{"x": i, "y": i / 2} for i in (0, 57, 99)]
+
+
+def test_what_the_footer_tells(tmp_path: Path) -> None:
+    samples = [photo(i) for i in range(10)]
+    path = write(tmp_path / "s", samples, goal="raw", fields={"meta.boxes": cw.Field(store_as="float16")})
+    (footer,) = footers(path)
+    fields = {field.pop("name"): field for field in footer["fields"]}
+    assert list(fields) == list(cw.open(path).schema.names)
+    assert fields["image"] == {
+        "raw_bytes": 10 * 192,
+        "stored_bytes": 10 * len(codecs.encode(samples[0]["image"].numpy(), "raw")),
+        "present": 10,
+        "none": 0,
+        "absent": 0,
+        "ranks": [3, 3],
+        "shapes": {"min": [3, 8, 8], "max": [3, 8, 8]},
+        "worst_error": None,
+    }
+    assert fields["label"] == {
+        "raw_bytes": 80,
+        "stored_bytes": 80,
+        "present": 10,
+        "none": 0,
+        "absent": 0,
+        "ranks": None,
+        "shapes": None,
+        "worst_error": None,
+    }
+    boxes = fields["meta.boxes"]
+    assert boxes["shapes"] == {"min": [0, 4], "max": [2, 4]}
+    assert boxes["raw_bytes"] == sum(sample["meta"]["boxes"].nbytes for sample in samples)
+    exact = torch.arange(8) / 7
+    assert boxes["worst_error"] == (exact.half().float() - exact).abs().max().item()
+    assert [fields["note"][state] for state in ("present", "none", "absent")] == [1, 1, 8]
+    assert footer["store"] == json.loads((path / "store.json").read_text())["body"]
+    assert footer["plans"] == list(dict.fromkeys(e["plan"] for e in footer["store"]["fields"] if e["plan"]))
+
+
+def test_shapes_of_different_ranks(tmp_path: Path) -> None:
+    path = write(tmp_path / "s", [np.zeros(3), np.zeros((2, 2)), np.zeros((0, 5, 1))])
+    (field,) = footers(path)[0]["fields"]
+    assert (field["ranks"], field["shapes"], field["present"]) == ([1, 3], None, 3)
+
+
+def test_each_shard_has_its_own_statistics(tmp_path: Path) -> None:
+    fields = {"value": cw.Field(store_as="float32")}
+    samples = [torch.full((n,), 0.1, dtype=torch.float64) for n in range(1, 5)]
+    shards = footers(write(tmp_path / "s", samples, shard_bytes=1, fields=fields))
+    assert [shard["fields"][0]["raw_bytes"] for shard in shards] == [8, 16, 24, 32]
+    assert [shard["fields"][0]["shapes"]["max"] for shard in shards] == [[1], [2], [3], [4]]
+    error = abs(float(np.float32(0.1)) - 0.1)
+    assert [shard["fields"][0]["worst_error"] for shard in shards] == [error] * 4

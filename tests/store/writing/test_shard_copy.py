@@ -1,0 +1,82 @@
+"""Samples of a shard taken over into another one: which, in what pieces, and byte for byte."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cordwood as cw
+from cordwood.store.format.manifest import read as read_manifest
+from cordwood.store.format.rows import Layout
+from cordwood.store.format.shard_file import read_ends, shard_name
+from cordwood.store.writing import shard_copy
+from cordwood.store.writing.shard_copy import Rows, copied, pieces
+from tests.store.photos import photo, write
+
+
+def opened(path: Path) -> tuple[bytes, Rows]:
+    """The bytes of a store's first shard, and its rows."""
+    shard = path / shard_name(0)
+    schema = read_manifest(path).schema
+    assert schema is not None
+    data, ends = shard.read_bytes(), read_ends(shard)
+    return data, Layout(schema).rows(data[ends.rows_offset : ends.footer_offset])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return write(tmp_path / "s", [photo(number) for number in range(30)])
+
+
+def test_the_chosen_rows_come_in_pieces(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, rows = opened(store)
+    chosen = np.arange(30) % 3 == 0
+    (whole,) = pieces(rows, chosen)
+    assert whole.tobytes() == rows[chosen].tobytes()
+    monkeypatch.setattr(shard_copy, "_AT_ONCE", 600)
+    found = list(pieces(rows, chosen))
+    assert len(found) > 2
+    assert np.concatenate(found).tobytes() == whole.tobytes()
+    for piece in found:
+        assert int((piece["offsets"][:, -1] - piece["offsets"][:, 0]).sum()) <= 600 + 300  # and the last one's
+
+
+def test_frames_columns_and_shapes_are_those_of_the_shard(store: Path) -> None:
+    data, rows = opened(store)
+    chosen = np.zeros(30, np.bool_)
+    chosen[[4, 5, 29]] = True
+    fd = os.open(store / shard_name(0), os.O_RDONLY)
+    try:
+        part = copied(fd, rows[chosen], ())
+    finally:
+        os.close(fd)
+    assert len(part) == 3
+    frames = iter(part.frames)
+    for row, sizes in zip(rows[chosen], part.sizes.tolist(), strict=True):
+        places = row["offsets"].tolist()
+        for place, end, size in zip(places, places[1:], sizes, strict=False):
+            assert next(frames) == data[place:end]
+            assert size == end - place
+    assert part.columns == [row["columns"].tobytes() for row in rows[chosen]]
+    assert part.states == [row["states"].tobytes() for row in rows[chosen]]
+    images = [tuple(shape) for shape in part.shapes if shape is not None and len(shape) == 3]
+    assert images == [(3, 8, 8)] * 3
+
+
+def test_a_frame_that_is_none_is_refused(store: Path) -> None:
+    data, rows = opened(store)
+    place = int(rows["offsets"][2, 0])
+    (store / shard_name(0)).write_bytes(data[:place] + bytes(20) + data[place + 20 :])
+    fd = os.open(store / shard_name(0), os.O_RDONLY)
+    try:
+        with pytest.raises(cw.FormatError):
+            copied(fd, rows[:5], ())
+    finally:
+        os.close(fd)
+
+
+def test_no_rows_are_one_piece_without_any(store: Path) -> None:
+    _, rows = opened(store)
+    (piece,) = pieces(rows, np.zeros(30, np.bool_))
+    assert piece.size == 0

@@ -1,0 +1,153 @@
+"""Shards one after the other: where one ends, when it takes its place, and what is asked on the way."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cordwood import codecs
+from cordwood.errors import StorageError
+from cordwood.store.format import shard_index
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.shard_file import shard_name
+from cordwood.store.schema.schema import Schema
+from cordwood.store.writing.chunk import Chunk
+from cordwood.store.writing.encode import Encoded, LeafCoder, encode
+from cordwood.store.writing.infer import infer
+from cordwood.store.writing.open_shard import Aside
+from cordwood.store.writing.prepare import Preparer
+from cordwood.store.writing.shard_sequence import ShardSequence
+
+COUNT = 20
+
+
+def encoded() -> tuple[Schema, Encoded]:
+    samples = [{"values": np.arange(30) + number} for number in range(COUNT)]
+    schema = infer(samples)
+    preparer, chunk = Preparer(schema), Chunk(len(schema.frames))
+    for sample in samples:
+        chunk.add(*preparer.prepare(sample))
+    coders = [LeafCoder(codecs.plan([np.zeros(1, leaf.stored)], "raw")) for leaf in schema.frames]
+    return schema, encode(chunk, coders, 1)
+
+
+def sequence(store: Path, schema: Schema, **options: Any) -> ShardSequence:
+    shard_index.mend(store, shard_index.read(store))
+    manifest = Manifest(goal="raw", shard_bytes=1000)
+    return ShardSequence(store, manifest, schema, options.pop("committed", 0), options.pop("shards", 0), **options)
+
+
+def shards_of(store: Path) -> list[str]:
+    return sorted(path.name for path in store.glob("shard-*.cws"))
+
+
+def counts_of(store: Path) -> list[int]:
+    counts: list[int] = shard_index.read(store).records["count"].tolist()
+    return counts
+
+
+def test_shards_end_with_the_sample_that_makes_them_full(tmp_path: Path) -> None:
+    schema, samples = encoded()
+    shards, done, ends = sequence(tmp_path, schema), 0, []
+    while done < COUNT:
+        done = shards.add(samples, done)
+        ends.append(done)
+    shards.finish()
+    shards.stop()
+    counts = counts_of(tmp_path)
+    assert np.cumsum(counts).tolist() == ends
+    assert len(set(counts[:-1])) == 1
+    assert len(counts) > 3
+    assert (shards.committed, shards_of(tmp_path)) == (COUNT, [shard_name(number) for number in range(len(counts))])
+
+
+def test_samples_one_by_one_make_the_same_shards(tmp_path: Path) -> None:
+    schema, samples = encoded()
+    found = []
+    for step in (COUNT, 1):
+        store = tmp_path / str(step)
+        store.mkdir()
+        shards = sequence(store, schema)
+        for first in range(0, COUNT, step):
+            part, done = samples.part(first, first + step), 0
+            while done < step:
+                done = shards.add(part, done)
+        shards.finish()
+        shards.stop()
+        found.append({path.name: path.read_bytes() for path in store.iterdir()})
+    assert found[0] == found[1]
+
+
+def test_a_full_shard_waits_for_the_next_sample_if_somebody_is_asked(tmp_path: Path) -> None:
+    schema, samples = encoded()
+    told: list[Any] = []
+
+    def ending(number: int) -> AbstractContextManager[None]:
+        told.append(("asked", number))
+
+        @contextmanager
+        def around() -> Iterator[None]:
+            told.append(("before", shard_name(number) in shards_of(tmp_path)))
+            yield
+            told.append(("after", shard_name(number) in shards_of(tmp_path)))
+
+        return around()
+
+    shards = sequence(tmp_path, schema, ending=ending)
+    done = shards.add(samples, 0)
+    assert shards.open is not None
+    assert shards.open.full
+    assert told == []
+    shards.add(samples.part(done, done + 1), 0)
+    shards.finish()
+    shards.stop()
+    assert told == [
+        ("asked", 0),
+        *([("before", False), ("after", True), ("asked", 1)] if told[1][0] == "before" else []),
+        *([("asked", 1), ("before", False), ("after", True)] if told[1][0] == "asked" else []),
+        ("before", False),
+        ("after", True),
+    ]
+    assert counts_of(tmp_path) == [done, 1]
+
+
+def test_what_is_not_finished_stays_aside_and_is_gone_on_with(tmp_path: Path) -> None:
+    schema, samples = encoded()
+    aside = tmp_path / ".unfinished"
+    shards = sequence(tmp_path, schema, aside=lambda number: Aside(aside))
+    assert shards.add(samples.part(0, 2), 0) == 2
+    assert shards.open is not None
+    rows, statistics = shards.open.sync(0)
+    assert shards.add(samples.part(2, 3), 0) == 1
+    shards.stop()
+    assert shards_of(tmp_path) == []
+    assert aside.exists()
+    shards = sequence(tmp_path, schema, aside=lambda number: Aside(aside, rows, statistics))
+    assert shards.begin().count == 2
+    shards.add(samples.part(2, 3), 0)
+    shards.finish()
+    shards.stop()
+    assert not aside.exists()
+    at_once = tmp_path / "at once"
+    at_once.mkdir()
+    shards = sequence(at_once, schema)
+    shards.add(samples.part(0, 3), 0)
+    shards.finish()
+    shards.stop()
+    assert (at_once / shard_name(0)).read_bytes() == (tmp_path / shard_name(0)).read_bytes()
+
+
+def test_a_shard_that_could_not_take_its_place_is_told_with_the_next_one(tmp_path: Path) -> None:
+    schema, samples = encoded()
+    (tmp_path / shard_name(0)).mkdir()
+    (tmp_path / shard_name(0) / "in the way").touch()
+    manifest = Manifest(goal="raw", shard_bytes=1000)
+    shards = ShardSequence(tmp_path, manifest, schema, 0, 0, aside=lambda number: Aside(tmp_path / f".{number}"))
+    done = shards.add(samples, 0)
+    with pytest.raises(StorageError):
+        shards.add(samples, done)
+    shards.stop()
+    assert shards.committed == 0
