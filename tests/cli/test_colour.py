@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cordwood import cli
-from cordwood.cli.colour import wants_colour
+from cordwood.cli.output import wants_colour
 from cordwood.cli.verbs.doctor import print_report
 from tests.common.test_progress_line import Terminal
 from tests.doctor.evidences import make_report

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cordwood.codecs.costs import WEIGHT, cost
+from cordwood.codecs.chooser import WEIGHT, cost
 from cordwood.codecs.plan import GOALS, STAGES
 from cordwood.codecs.stages.base import Stage
 from cordwood.codecs.stages.entropy import Entropy

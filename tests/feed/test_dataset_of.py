@@ -8,7 +8,7 @@ from torch.utils.data import ConcatDataset, Subset, TensorDataset, random_split
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from cordwood.feed.dataset_of import store_of
+from cordwood.feed.arguments import store_of
 
 
 @pytest.fixture

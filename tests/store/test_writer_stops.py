@@ -201,7 +201,7 @@ def test_an_exception_in_the_block_drops_what_is_pending(
 def test_an_interrupt_while_a_chunk_is_handed_over_ends_the_writer(
     whole: dict[str, bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cordwood.store.writing.chunk.CHUNK_SAMPLES", 50)
+    monkeypatch.setattr("cordwood.store.writing.encode.CHUNK_SAMPLES", 50)
     writer = cw.Writer(folder / "s", **OPTIONS)
     writer.extend(SAMPLES[:280])
 
@@ -222,7 +222,7 @@ def test_an_interrupt_while_a_chunk_is_handed_over_ends_the_writer(
 def test_a_forked_process_has_no_part_in_it(
     whole: dict[str, bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cordwood.store.writing.chunk.CHUNK_SAMPLES", 60)
+    monkeypatch.setattr("cordwood.store.writing.encode.CHUNK_SAMPLES", 60)
     writer = cw.Writer(folder / "s", **OPTIONS)
     writer.extend(SAMPLES[:290])
     assert writer._pipeline is not None

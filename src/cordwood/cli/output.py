@@ -8,6 +8,14 @@
 
 An OSError by itself does not tell which file it is about; one that comes out of the stream does. Most of them come
 late: a few lines stay in the stream's buffer until the end, so the end of the block is where they are written.
+
+Whether colours are wanted: on a terminal, unless somebody says otherwise.
+
+    colours = wants_colour(sys.stderr)
+
+Only the doctor's report has any: its bars are told apart by them. Tables and messages are plain everywhere.
+``NO_COLOR`` and ``FORCE_COLOR`` are the variables that other programs know, too (no-color.org, force-color.org): with
+any value but an empty one the first turns colours off everywhere, the second on, also in a file or a build's log.
 """
 
 import os
@@ -107,3 +115,12 @@ def _finish(checked: _Checked) -> None:
         raise checked.failed
     if not checked.closed:  # a script that ran under the doctor may have closed it
         checked.flush()
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Whether escapes for colours should go to this stream."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

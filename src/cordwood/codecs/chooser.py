@@ -3,6 +3,11 @@
 First the value stage, which the data decides (a palette if there are few values, else narrow for integers); then,
 with the goal's own coder, the prediction that gives the fewest bytes; then the coder. Nothing depends on time or
 chance: the same arrays give the same plan.
+
+What decoding costs, as fixed numbers: the chooser weighs bytes against them and never against a clock.
+
+They stand for nanoseconds a byte of the decoded array, in round figures from profiles of this code on
+one server core, with zstd's slow levels made dearer because their writers wait. Only their relation matters.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from cordwood.codecs.assets import Assets, varint
-from cordwood.codecs.costs import WEIGHT, cost
 from cordwood.codecs.dtypes import DTYPES, Array, DType, dtype_of, plain
 from cordwood.codecs.formula import fit
 from cordwood.codecs.plan import GOALS, Plan
@@ -28,6 +32,38 @@ from cordwood.codecs.stages.zstd import Zstd
 from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
 from cordwood.native import _native
+
+# How many bytes (as a part of the array) a nanosecond for each byte is worth.
+WEIGHT = {"small": 0.002, "balanced": 0.03, "fast": 0.8, "raw": 1.0}
+
+
+def cost(stages: Sequence[Stage], code_share: float) -> float:
+    """Nanoseconds a byte of the array; `code_share` is the codes' size as a part of the array's."""
+    total = 0.05
+    for stage in stages:
+        match stage:
+            case Narrow() | Palette():
+                total += 0.05
+            case Predict(kind="med"):
+                total += 0.15 * code_share
+            case Predict():
+                total += 0.5 * code_share
+            case Planes():
+                total += 0.15
+            case Entropy(saving=saving) if saving >= 0.1:
+                total += 0.06 * code_share  # few planes are coded at all
+            case Entropy(coder="huffman"):
+                total += 0.6 * code_share
+            case Entropy():
+                total += 1.2 * code_share
+            case Zstd(level=level):
+                total += (1.2 if level < 10 else 2.0) * code_share  # the slow levels cost the writer, not the reader
+            case Lz4():
+                total += 0.4 * code_share
+            case Raw():
+                total += 0.05 * code_share
+    return total
+
 
 _DICTIONARY_ROOM = 16384
 _LOOK = 8192  # values

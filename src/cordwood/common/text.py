@@ -1,4 +1,12 @@
-"""Sizes and names as people read them."""
+"""Sizes and names as people read them.
+
+Values of a file in messages: short, and no more work than the message is worth.
+
+A few bytes of a pickle make a tuple whose ``repr`` has billions of characters, and an integer of a megabyte cannot be
+printed at all: what comes from a file is never formatted as it is.
+"""
+
+from typing import Any
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
@@ -42,3 +50,38 @@ def change(before: int, after: int) -> str:
         return f"{human(before)}, as before"
     word = "smaller" if after < before else "larger"
     return f"{human(before)} -> {human(after)} ({100 * abs(before - after) / max(before, 1):.1f}% {word})"
+
+
+_LONGEST_TEXT = 60
+_MOST_ITEMS = 6
+_MOST_BITS = 256
+_LONGEST_REASON = 200
+
+
+class Refused(ValueError):  # noqa: N818 - never leaves the package: it becomes a FormatError with the file's name
+    """The file asks for something that cannot be."""
+
+
+def brief(value: Any, depth: int = 2) -> str:
+    """A value in some dozens of characters."""
+    kind = type(value)
+    if value is None or kind in (bool, float):
+        return repr(value)
+    if kind is int:
+        return str(value) if value.bit_length() <= _MOST_BITS else f"an integer of {value.bit_length()} bits"
+    if kind in (str, bytes):
+        return repr(value) if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]!r}..."
+    if not depth or not isinstance(value, tuple | list):
+        # What it holds may be itself.
+        return f"a {kind.__name__} of {len(value)}" if kind in (dict, set, list, tuple) else f"a {kind.__name__}"
+    shown = ", ".join(brief(item, depth - 1) for item in value[:_MOST_ITEMS])
+    if len(value) > _MOST_ITEMS:
+        shown += f", ... {len(value)} in all"
+    return f"[{shown}]" if isinstance(value, list) else f"({shown},)" if len(value) == 1 else f"({shown})"
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of an error, if it is made of text: others format what they hold."""
+    text = error.args[0] if error.args and type(error.args[0]) is str else ""
+    line = text[:_LONGEST_REASON].partition("\n")[0]
+    return line if line else type(error).__name__

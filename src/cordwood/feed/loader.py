@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from cordwood.common.arguments import checks_keywords
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.feed import arguments
 from cordwood.feed.ahead import shard_memory as memories
 from cordwood.feed.ahead.background import Background
 from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.arguments import store_of
 from cordwood.feed.augment.random_check import warn_if_random
 from cordwood.feed.augment.treatments import check_first, treatments_of
 from cordwood.feed.batches.collate import Collation
@@ -25,7 +26,6 @@ from cordwood.feed.batches.epoch import Epoch
 from cordwood.feed.batches.maker import Maker, Samples
 from cordwood.feed.batches.sample_processes import process_batches
 from cordwood.feed.batches.sample_threads import ThreadBatches
-from cordwood.feed.dataset_of import store_of
 from cordwood.feed.device.host_memory import allocator
 from cordwood.feed.device.mover import Mover
 from cordwood.feed.device.streams import device_of

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 
 VERSION: Final = 1

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cordwood.common.saferepr import brief
 from cordwood.common.suggest import did_you_mean, nearest
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 
 _MOST_NAMES = 8

@@ -22,12 +22,11 @@ from cordwood.store.format.folder import OpenFolder, open_folder, sync_parent
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.schema.field import Field
 from cordwood.store.writing.batch_rows import refuse_collated, rows
-from cordwood.store.writing.chunk import Chunk
-from cordwood.store.writing.first_samples import Look
+from cordwood.store.writing.encode import Chunk
+from cordwood.store.writing.first_samples import Look, load_plans, settle
 from cordwood.store.writing.options import Options, check_same, checked_options, checked_threads
 from cordwood.store.writing.pipeline import Pipeline
 from cordwood.store.writing.prepare import Prepared, Preparer
-from cordwood.store.writing.settle import load_plans, settle
 
 _COLLATED = (dict, tuple, torch.Tensor, np.ndarray)
 

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from cordwood.doctor.code.keeping_line import keeping_place
-from cordwood.doctor.code.tensor_holders import Holder
+from cordwood.doctor.code.tensor_holders import Holder, keeping_place
 
 SOURCE = """\
 history = {}

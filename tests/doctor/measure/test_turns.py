@@ -2,7 +2,7 @@
 
 import pytest
 
-from cordwood.doctor.measure.turns import careful
+from cordwood.doctor.measure.pairs import careful
 
 
 @pytest.mark.parametrize(

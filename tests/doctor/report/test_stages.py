@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen, StageSeen
-from cordwood.doctor.report.stages import stage_notes
+from cordwood.doctor.report.layers import stage_notes
 from cordwood.doctor.run.session import Session
 from tests.doctor.evidences import make_evidence, make_report
 from tests.doctor.smallnet import seen_steps, train

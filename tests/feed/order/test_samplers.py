@@ -22,8 +22,7 @@ from torch.utils.data import (
 
 from cordwood.errors import UsageError
 from cordwood.feed.order.permutation import Shuffled
-from cordwood.feed.order.samplers import EpochOrder, order_of
-from cordwood.feed.order.seeded import seeded
+from cordwood.feed.order.samplers import EpochOrder, order_of, seeded
 from tests.feed.plain_order import defined, deviation
 
 

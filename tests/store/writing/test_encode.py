@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.native import _native
-from cordwood.store.writing.chunk import CHUNK_BYTES, CHUNK_SAMPLES, Chunk
-from cordwood.store.writing.encode import LeafCoder, encode, tags
+from cordwood.store.writing.encode import CHUNK_BYTES, CHUNK_SAMPLES, Chunk, LeafCoder, encode, tags
 from tests.store.photos import photo
 
 

@@ -15,8 +15,7 @@ from cordwood.native import _native
 from cordwood.store.format.rows import Layout
 from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
 from cordwood.store.writing import open_shard
-from cordwood.store.writing.chunk import Chunk
-from cordwood.store.writing.encode import Encoded, LeafCoder, encode
+from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.open_shard import OpenShard
 from cordwood.store.writing.prepare import Preparer

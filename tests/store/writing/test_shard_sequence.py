@@ -14,12 +14,11 @@ from cordwood.store.format import shard_index
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.schema.schema import Schema
-from cordwood.store.writing.chunk import Chunk
-from cordwood.store.writing.encode import Encoded, LeafCoder, encode
+from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.open_shard import Aside
+from cordwood.store.writing.pipeline import ShardSequence
 from cordwood.store.writing.prepare import Preparer
-from cordwood.store.writing.shard_sequence import ShardSequence
 
 COUNT = 20
 

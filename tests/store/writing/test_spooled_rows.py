@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordwood.errors import StorageError
-from cordwood.store.writing import spooled_rows
-from cordwood.store.writing.spooled_rows import SpooledRows
+from cordwood.store.writing import open_shard
+from cordwood.store.writing.open_shard import SpooledRows
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 64), st.data())
 def test_what_was_added_is_read_anywhere(parts: list[bytes], in_memory: int, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spooled_rows, "_IN_MEMORY", in_memory)
-        patch.setattr(spooled_rows, "_AT_ONCE", data.draw(st.integers(1, 50)))
+        patch.setattr(open_shard, "_IN_MEMORY", in_memory)
+        patch.setattr(open_shard, "_AT_ONCE", data.draw(st.integers(1, 50)))
         rows = SpooledRows("/tmp")
         for part in parts:
             rows.append(part)

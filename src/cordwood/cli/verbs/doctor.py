@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from cordwood.cli.colour import wants_colour
-from cordwood.cli.output import plain_output, print_as_shown
+from cordwood.cli.output import plain_output, print_as_shown, wants_colour
 from cordwood.cli.report_files import (
     CONTENTS,
     are_nobodys,

@@ -12,9 +12,14 @@ from cordwood import __version__
 from cordwood.common.text import counted, human
 from cordwood.demo.page.doctor_section import doctor_section
 from cordwood.demo.page.parts import commands, section, times
-from cordwood.demo.page.sections import compared_section, images_section, packing_section, views_section
+from cordwood.demo.page.sections import (
+    compared_section,
+    images_section,
+    packing_section,
+    training_section,
+    views_section,
+)
 from cordwood.demo.page.style import STYLE
-from cordwood.demo.page.training_section import training_section
 from cordwood.demo.report import Report
 from cordwood.doctor.report.charts import safe
 from cordwood.doctor.wording import milliseconds

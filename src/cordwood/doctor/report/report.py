@@ -21,9 +21,8 @@ from cordwood.common.text import counted
 from cordwood.doctor.code.ignores import Ignores, mistakes_in
 from cordwood.doctor.evidence.findings import LEVELS, MEDIUM_SHARE, Finding, level_of_share
 from cordwood.doctor.report.anatomy import anatomy, number
-from cordwood.doctor.report.layers import functions_of, layers_of
+from cordwood.doctor.report.layers import functions_of, layers_of, stage_notes
 from cordwood.doctor.report.report_file import SCHEMA_VERSION, STATUSES, read
-from cordwood.doctor.report.stages import stage_notes
 from cordwood.doctor.report.verdict import uneven_steps, verdict_on
 from cordwood.doctor.wording import NOTHING
 from cordwood.errors import StorageError, UsageError

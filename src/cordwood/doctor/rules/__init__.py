@@ -1,10 +1,7 @@
 """The rules, one a file."""
 
 from cordwood.doctor.evidence.findings import Rule
-from cordwood.doctor.rules.architecture.shufflenet_g1 import ShuffleNetG1
-from cordwood.doctor.rules.architecture.shufflenet_g2 import ShuffleNetG2
-from cordwood.doctor.rules.architecture.shufflenet_g3 import ShuffleNetG3
-from cordwood.doctor.rules.architecture.shufflenet_g4 import ShuffleNetG4
+from cordwood.doctor.rules.architecture.shufflenet import ShuffleNetG1, ShuffleNetG2, ShuffleNetG3, ShuffleNetG4
 from cordwood.doctor.rules.compute.cudnn_benchmark import CudnnBenchmark
 from cordwood.doctor.rules.compute.hidden_sync import HiddenSync
 from cordwood.doctor.rules.compute.non_contiguous import NonContiguous

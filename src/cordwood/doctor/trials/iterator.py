@@ -14,9 +14,8 @@ from torch.utils.data import DataLoader
 
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.determinism import set_apart
-from cordwood.doctor.measure.pairs import Gain
+from cordwood.doctor.measure.pairs import OVERTIME_SECONDS, Gain, in_turns
 from cordwood.doctor.measure.stand_in_step import Consumer
-from cordwood.doctor.measure.turns import OVERTIME_SECONDS, in_turns
 from cordwood.doctor.trials.loader import (
     as_in_the_run,
     brief,

@@ -26,9 +26,8 @@ from torch.utils.data import DataLoader, IterableDataset
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.determinism import set_apart
 from cordwood.doctor.measure.environment import usable_cores
-from cordwood.doctor.measure.pairs import Gain
+from cordwood.doctor.measure.pairs import OVERTIME_SECONDS, Gain, careful, paired
 from cordwood.doctor.measure.stand_in_step import Consumer
-from cordwood.doctor.measure.turns import OVERTIME_SECONDS, careful, paired
 
 _BATCHES = (8, 400)  # in a turn, at least and at most
 _TURN_SHARE = 1 / 30  # of the time to spend

@@ -20,9 +20,8 @@ from torch.utils.data import Subset, TensorDataset
 
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.determinism import digest
-from cordwood.doctor.measure.pairs import Gain
+from cordwood.doctor.measure.pairs import OVERTIME_SECONDS, Gain, in_turns
 from cordwood.doctor.measure.stand_in_step import Consumer
-from cordwood.doctor.measure.turns import OVERTIME_SECONDS, in_turns
 from cordwood.doctor.trials.loader import (
     Setting,
     Turn,

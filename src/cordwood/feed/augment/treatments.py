@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from cordwood.codecs import Normalize
-from cordwood.common.saferepr import brief
 from cordwood.common.suggest import did_you_mean
+from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.feed.augment import Augmentation
 from cordwood.store import Dataset

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from cordwood.common.saferepr import brief
 from cordwood.common.suggest import did_you_mean
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.feed.batches.padding import Fill, NewTensor, Padded, Shape, pad
 from cordwood.feed.batches.sample_batch import SampleBatch, with_tensors

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as distributed
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 
 

@@ -5,22 +5,54 @@
 
 Indices and weights are looked up place by place, like the permutation: nothing is drawn in advance. A sampler of torch
 cannot be asked for a place, so it is drawn from once, when its epoch begins.
+
+Random numbers from a seed of ours in code of others, without moving the generators of the program.
 """
 
 import itertools
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint
 from cordwood.feed.order.permutation import SAMPLER, WEIGHTS, InOrder, Shuffled, mixed
 from cordwood.feed.order.sampler_check import as_array, check_sampler, checked_numbers, has_repeats, is_array_like
-from cordwood.feed.order.seeded import seeded
 from cordwood.store.reading.selection import Numbers
+
+_LONGEST_NUMPY = 1 << 32
+_LONGEST_TORCH = 1 << 63
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's, NumPy's and Python's global generators seeded inside, and as they were afterwards.
+
+    ::
+
+        with seeded(7):
+            indices = list(sampler)
+
+    Only the CPU's generator of torch: samplers draw there, and asking for others would wake up their devices.
+    """
+    python, legacy = random.getstate(), np.random.get_state()
+    # Not torch.manual_seed: that seeds every device, which then would have to be put back too.
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed % _LONGEST_TORCH)
+        random.seed(seed)
+        np.random.seed(seed % _LONGEST_NUMPY)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(legacy)
 
 
 class Places(Protocol):

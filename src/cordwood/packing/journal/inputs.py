@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import opened, read_all
-from cordwood.common.saferepr import brief, reason_of
+from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
 from cordwood.store.format.folder import sync_parent

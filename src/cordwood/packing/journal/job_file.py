@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
-from cordwood.common.saferepr import brief, reason_of
+from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal.inputs import Totals

@@ -17,11 +17,10 @@ from cordwood.packing.workers.work import Result, Settled
 from cordwood.sources import Input
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.schema.field import Field
-from cordwood.store.writing.first_samples import Look
+from cordwood.store.writing.first_samples import Look, load_plans, settle
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
-from cordwood.store.writing.settle import load_plans, settle
 
 
 class Begun(NamedTuple):

@@ -32,8 +32,8 @@ from cordwood.store.format.manifest import Manifest
 from cordwood.store.writing.encode import Encoded
 from cordwood.store.writing.open_shard import Aside
 from cordwood.store.writing.options import Options
+from cordwood.store.writing.pipeline import ShardSequence
 from cordwood.store.writing.prepare import Prepared
-from cordwood.store.writing.shard_sequence import ShardSequence
 
 OnFailure = Callable[[int, Input, Failure], None]
 

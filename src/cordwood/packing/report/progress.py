@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TextIO
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.report.rate import Pace, line, parts
 from cordwood.packing.report.rate import PackProgress as PackProgress

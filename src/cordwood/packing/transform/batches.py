@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.schema.schema import shown_names
 from cordwood.store.writing.batch_rows import refuse_collated

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from cordwood.common.saferepr import brief
 from cordwood.common.seeding import takes
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.transform.batches import collate, cut
 from cordwood.packing.transform.identity import Identity, identity_of

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.packing.journal import inputs
 from cordwood.packing.journal.inputs import Entry
 from cordwood.sources import Input, Source

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal import job_file as jobs

@@ -25,8 +25,7 @@ from cordwood.packing.journal.failure import Failure, absence
 from cordwood.packing.journal.inputs import FAILED
 from cordwood.packing.transform.transform import Transform
 from cordwood.store.schema.schema import Schema
-from cordwood.store.writing.chunk import Chunk
-from cordwood.store.writing.encode import Encoded, LeafCoder, encode
+from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.first_samples import snapshot
 from cordwood.store.writing.prepare import Prepared, Preparer
 

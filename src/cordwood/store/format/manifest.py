@@ -21,7 +21,7 @@ from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.plan import GOALS
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
-from cordwood.common.saferepr import brief, reason_of
+from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError
 from cordwood.native import _native
 from cordwood.store.format.plan_files import is_plan_name

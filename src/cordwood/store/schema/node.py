@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import FormatError
 
 DEEPEST: Final = 64

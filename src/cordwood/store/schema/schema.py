@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.common.saferepr import brief
 from cordwood.common.suggest import did_you_mean
+from cordwood.common.text import brief
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.schema.field import can_store
 from cordwood.store.schema.node import (

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.schema.node import NOT_OF_NUMPY, is_named_tuple
 

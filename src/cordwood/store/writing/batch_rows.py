@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 
 _ARRAYS = (torch.Tensor, np.ndarray)

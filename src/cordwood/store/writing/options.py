@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cordwood.codecs.plan import GOALS
 from cordwood.common.resources import default_threads
-from cordwood.common.saferepr import brief
 from cordwood.common.suggest import did_you_mean
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.schema.field import Field

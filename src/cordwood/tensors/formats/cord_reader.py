@@ -10,7 +10,7 @@ from torch.storage import UntypedStorage
 
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes

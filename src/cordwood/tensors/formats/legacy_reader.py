@@ -5,7 +5,7 @@ from typing import Any
 
 from torch.storage import UntypedStorage
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage

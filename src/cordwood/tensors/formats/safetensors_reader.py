@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.storage import UntypedStorage
 
-from cordwood.common.saferepr import brief
+from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.pt_reader import slice_storage

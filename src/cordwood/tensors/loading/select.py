@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cordwood.common.saferepr import reason_of
+from cordwood.common.text import reason_of
 from cordwood.errors import CordwoodError, FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.loading.storages import Storages

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
-from cordwood.common.saferepr import brief, reason_of
+from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.io.memory_budget import Allotment

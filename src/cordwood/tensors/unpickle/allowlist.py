@@ -14,7 +14,7 @@ import torch
 from torch.storage import TypedStorage
 
 from cordwood.common.resources import physical_memory
-from cordwood.common.saferepr import Refused, brief, reason_of
+from cordwood.common.text import Refused, brief, reason_of
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.unpickle.rebuild import MEASURED, REBUILD

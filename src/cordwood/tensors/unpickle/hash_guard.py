@@ -8,7 +8,7 @@ salted so that nobody can choose them.
 from collections.abc import Iterable
 from typing import Any
 
-from cordwood.common.saferepr import Refused
+from cordwood.common.text import Refused
 
 _DEEPEST = 20
 _MOST_ALIKE = 256  # -1 and -2 hash alike, so do tuples of them

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
 from cordwood.common.resources import physical_memory
-from cordwood.common.saferepr import Refused, reason_of
+from cordwood.common.text import Refused, reason_of
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.unpickle.hash_guard import KeyGuard
 from cordwood.tensors.unpickle.opcode_handlers import LONGEST_NAME, OPCODES, STOP, TRUNCATED, WEIGHTS

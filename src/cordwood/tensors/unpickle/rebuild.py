@@ -12,8 +12,8 @@ import torch
 from torch.nested._internal.nested_tensor import _rebuild_njt
 from torch.storage import TypedStorage, UntypedStorage
 
-from cordwood.common.saferepr import Refused as Refused
-from cordwood.common.saferepr import brief
+from cordwood.common.text import Refused as Refused
+from cordwood.common.text import brief
 from cordwood.tensors.unpickle.work_budget import Effort
 
 MOST_DIMENSIONS = 64

@@ -6,7 +6,7 @@ million indices. What a file asks for once is paid for by the bytes that hold it
 
 from typing import Any, Final
 
-from cordwood.common.saferepr import Refused
+from cordwood.common.text import Refused
 from cordwood.tensors.unpickle.hash_guard import KeyGuard
 
 FREE: Final = 64 << 20  # bytes; what no file is asked to pay for

@@ -11,10 +11,14 @@ from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen
 from cordwood.doctor.evidence.findings import Abstain, Finding, Rule
 from cordwood.doctor.report.terminal import format_text
 from cordwood.doctor.rules.architecture.layers import Convolution, heavy_layers
-from cordwood.doctor.rules.architecture.shufflenet_g1 import ShuffleNetG1, is_unequal
-from cordwood.doctor.rules.architecture.shufflenet_g2 import ShuffleNetG2, is_grouped
-from cordwood.doctor.rules.architecture.shufflenet_g3 import ShuffleNetG3
-from cordwood.doctor.rules.architecture.shufflenet_g4 import ShuffleNetG4
+from cordwood.doctor.rules.architecture.shufflenet import (
+    ShuffleNetG1,
+    ShuffleNetG2,
+    ShuffleNetG3,
+    ShuffleNetG4,
+    is_grouped,
+    is_unequal,
+)
 from tests.doctor.evidences import make_evidence, make_report
 from tests.doctor.tapes import record_passes
 

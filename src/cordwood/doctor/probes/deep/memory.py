@@ -22,9 +22,8 @@ from typing import Any
 
 import torch
 
-from cordwood.doctor.code.keeping_line import keeping_place
 from cordwood.doctor.code.live_objects import alive
-from cordwood.doctor.code.tensor_holders import Holder, find_holders, user_frames
+from cordwood.doctor.code.tensor_holders import Holder, find_holders, keeping_place, user_frames
 from cordwood.doctor.evidence.evidence import Evidence, Kept, MemorySeen
 from cordwood.doctor.probes.deep.base import DeepProbe, Watched
 
