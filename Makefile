@@ -14,7 +14,7 @@ BENCH_ARGS ?=
 DEMO_ARGS ?=
 
 BUILD_FILES := pyproject.toml setup.py constraints.txt
-NATIVE := $(wildcard src/cordwood/native/*.c src/cordwood/native/*.h src/cordwood/native/*.inc)
+NATIVE := $(shell find src/cordwood/native -name '*.c' -o -name '*.h' -o -name '*.inc')
 MODULES := $(shell find src/cordwood -name '*.py' -o -name '*.pyi')
 
 # For the isolated environments in which pip builds, too; older pips read the first name, newer ones the second.

@@ -47,9 +47,9 @@ def native_module() -> Extension:
         compile_flags += ["-O3"]
     return Extension(
         "cordwood.native._native",
-        sources=sorted(str(path) for path in NATIVE.glob("*.c")),
-        depends=sorted(str(path) for pattern in ("*.h", "*.inc") for path in NATIVE.glob(pattern)),
-        include_dirs=[str(home / "include")],
+        sources=sorted(str(path) for path in NATIVE.rglob("*.c")),
+        depends=sorted(str(path) for pattern in ("*.h", "*.inc") for path in NATIVE.rglob(pattern)),
+        include_dirs=[*sorted({str(path.parent) for path in NATIVE.rglob("*.h")}), str(home / "include")],
         define_macros=[("Py_LIMITED_API", "0x030B0000")],
         py_limited_api=True,
         extra_objects=[str(home / "lib" / "libblosc2.a")],

@@ -1,1 +1,1 @@
-"""The native core: ``_native`` is built from the C files beside this one. Only ``cordwood.codecs`` talks to it."""
+"""The native core: ``_native`` is built from the C files below this one. Only ``cordwood.codecs`` talks to it."""

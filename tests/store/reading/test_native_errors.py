@@ -9,7 +9,7 @@ from cordwood.errors import REASONS, FormatError
 from cordwood.store.reading import native_errors
 from cordwood.store.reading.native_errors import fault_error
 
-HEADER = Path(__file__).parents[3] / "src" / "cordwood" / "native" / "store.h"
+HEADER = Path(__file__).parents[3] / "src" / "cordwood" / "native" / "store" / "store.h"
 
 
 def test_the_numbers_are_those_of_the_native_code() -> None:

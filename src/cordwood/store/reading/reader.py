@@ -3,8 +3,8 @@
     reader = Reader(["train.cordwood"])
     rows, arrays = reader.fetch(np.array([7, 3]), reader.schema.frames, together=True)
 
-A plan is loaded when a frame first names it. Every read copies and checks what it gives (`native/guard.c` tells why),
-so any number of threads may read at once, and a fork may happen at any time.
+A plan is loaded when a frame first names it. Every read copies and checks what it gives (`native/store/guard.c` tells
+why), so any number of threads may read at once, and a fork may happen at any time.
 """
 
 import math
