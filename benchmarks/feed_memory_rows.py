@@ -10,7 +10,7 @@ from benchmarks.store_data import Samples, images, photographs, tokens
 from benchmarks.store_memory import Job, watch
 from benchmarks.store_memory_rows import LOOKS, MAY_GROW, growth_of
 from benchmarks.tensor_data import scratch
-from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.ahead.pace import ReadAhead
 
 TITLE = "Memory over a hundred epochs of the Loader"
 KEYS = ("feed-memory",)
@@ -58,6 +58,6 @@ def measure(settings: Settings) -> Outcome:
 
 def of_one_call(nbytes: int) -> int:
     """The bytes of the batches that the Loader makes together, when one has so many."""
-    pace = Pace()
+    pace = ReadAhead()
     pace.batch_is(nbytes)
     return nbytes * pace.together

@@ -2,7 +2,7 @@
 
 import io
 
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 
 
 class Terminal(io.StringIO):
@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
 
 def test_elsewhere_a_step_is_one_line_when_it_is_ready() -> None:
     stream = io.StringIO()
-    with Progress(stream) as progress:
+    with ProgressLine(stream) as progress:
         for done in (1, 2, 3):
             progress("writing", done, 3)
         progress("reading", 1, 2)
@@ -23,7 +23,7 @@ def test_elsewhere_a_step_is_one_line_when_it_is_ready() -> None:
 
 def test_on_a_terminal_the_line_is_written_over_and_wiped() -> None:
     stream = Terminal()
-    with Progress(stream) as progress:
+    with ProgressLine(stream) as progress:
         progress("a long step", 1, 2)
         progress("short", 1, 2)
     assert stream.getvalue() == "\ra long step  1/2" + "\rshort  1/2" + " " * 6 + "\r" + " " * 10 + "\r"

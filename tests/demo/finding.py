@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from cordwood.demo.acts import doctor
 from cordwood.doctor.evidence.evidence import LoaderSeen
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.measure.determinism import digest
 from cordwood.doctor.trials.pack_change import change_for
 
@@ -18,7 +18,7 @@ def finding_in(folder: Path) -> dict[str, object]:
     loader = DataLoader(runpy.run_path(str(script))["Photographs"](), doctor.BATCH, shuffle=True)
     lines = script.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "DataLoader(dataset" in text)
-    seen = LoaderSeen(loader, place=None, made_at=Place(str(script), line))
+    seen = LoaderSeen(loader, place=None, made_at=CodeLine(str(script), line))
     change = change_for(seen, [0, 7], [digest(loader.dataset[number]) for number in (0, 7)], seconds=300)
     return {
         "rule": doctor.RULE,

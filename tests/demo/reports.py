@@ -6,15 +6,15 @@ from pathlib import Path
 from PIL import Image
 
 from cordwood.demo.report import (
+    Artifact,
     BatchRow,
     Compared,
+    DemoReport,
     Doctored,
-    ImageFolder,
-    Made,
     Packing,
     Photograph,
-    Report,
-    Row,
+    PhotographFolder,
+    SampleRow,
     Step,
     Training,
     TrainingRow,
@@ -59,7 +59,7 @@ def make_doctored(*, closed: bool = True) -> Doctored:
     )
 
 
-def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "rocket")) -> Report:
+def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "rocket")) -> DemoReport:
     """All acts, in a few rows each."""
     packed = Packed(
         str(FOLDER / "s.cordwood"),
@@ -80,16 +80,16 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
     photographs = [Photograph(name, picture(colours[number % 3])) for number, name in enumerate(classes)]
     slow = [Step(0.010, 0.030, 2.0 - 0.05 * number) for number in range(30)]
     fast = [Step(0.001, 0.019, 2.0 - 0.05 * number) for number in range(30)]
-    return Report(
+    return DemoReport(
         FOLDER,
-        ImageFolder(FOLDER / "images", 40, 4_000, photographs),
+        PhotographFolder(FOLDER / "images", 40, 4_000, photographs),
         Packing(command, packed),
         Compared(
             [
-                Row("slices", 16_000, 0.005, True),
-                Row("plain", 1_000, 0.0025, True),
-                Row("a much longer way", 62.5, 0.01234, False, note="a | b"),
-                Row("a store", 100, 0.001, True, ours=True),
+                SampleRow("slices", 16_000, 0.005, True),
+                SampleRow("plain", 1_000, 0.0025, True),
+                SampleRow("a much longer way", 62.5, 0.01234, False, note="a | b"),
+                SampleRow("a store", 100, 0.001, True, ours=True),
             ],
             [BatchRow("files", None, 0.5, 64, True), BatchRow("a store", 0.0025, 0.016, 64, False, ours=True)],
             "plain",
@@ -118,7 +118,7 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
             1_000_000,
         ),
         make_doctored(closed=closed),
-        [Made(FOLDER / "index.html", "a page"), Made(FOLDER / "images", "the images")],
+        [Artifact(FOLDER / "index.html", "a page"), Artifact(FOLDER / "images", "the images")],
         {"processor": "a fast one", "cores": 2, "system": "Linux", "python": "3.12.1", "torch": "2.9"},
         87.4,
         41_000_000,

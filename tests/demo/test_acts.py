@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cordwood.cli import main
-from cordwood.demo.acts.kept import Kept, kept_files, same_bits
+from cordwood.demo.acts.kept import KeptSamples, kept_files, same_bits
 from cordwood.demo.acts.pack import kept_store, pack_folder, time_batches
 from cordwood.demo.acts.photographs import choose_crop, describe, make_image_folder
 from cordwood.demo.acts.prepare import prepare_batch
@@ -53,7 +53,7 @@ class Few:
         self.samples = prepare_batch(make_image_folder(self.images, self.count, progress=no_progress))
         self.packing = pack_folder(self.images, self.store, no_progress, workers=0)
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptSamples:
         return kept_store(self.samples, self.packing.packed)
 
     def open(self) -> StoreDataset:

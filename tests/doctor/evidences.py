@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.doctor.evidence.evidence import PHASES, Evidence, Steps
+from cordwood.doctor.evidence.evidence import PHASES, Evidence, StepTimes
 from cordwood.doctor.evidence.findings import Finding, Rule
 from cordwood.doctor.report.report import Report, build_report
 from cordwood.doctor.rules.judging import Outcome
@@ -25,12 +25,12 @@ COST = {
 }
 
 
-def make_steps(count: int, jitter: float, phases: dict[str, float], first_waits: Sequence[float] = ()) -> Steps:
+def make_steps(count: int, jitter: float, phases: dict[str, float], first_waits: Sequence[float] = ()) -> StepTimes:
     """Steps whose phases take the given milliseconds, give or take `jitter` of them; always the same."""
     random = np.random.default_rng(7)
     means = np.array([phases.get(phase, 0.0) for phase in PHASES])
     times = means * (1 + jitter * random.standard_normal((count, len(PHASES))).clip(-3, 3))
-    return Steps(
+    return StepTimes(
         times=times,
         count=count + 5,
         first_waits=np.array(first_waits, np.float64),

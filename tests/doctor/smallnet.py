@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from cordwood.doctor.evidence.evidence import Steps
+from cordwood.doctor.evidence.evidence import StepTimes
 from cordwood.doctor.run.session import Session
 
 
@@ -48,7 +48,7 @@ def train(epochs: int = 2, *, watch: Callable[[Any], None] = lambda thing: None,
     return losses
 
 
-def seen_steps(session: Session) -> Steps:
+def seen_steps(session: Session) -> StepTimes:
     session.detach()
     session._gather()
     assert session.evidence.steps is not None

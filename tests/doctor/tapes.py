@@ -10,13 +10,13 @@ import torch
 
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.tape import Tape
-from cordwood.doctor.probes.deep.base import Watched
+from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.deep.tape import STEPS, TapeProbe
 
 
 def watch(step: Callable[[], object], times: int = 2, phase: Callable[[], str] = lambda: "forward") -> Evidence:
     """What is known after a step was watched so many times."""
-    watched = Watched(phase=phase, thread=threading.get_ident)
+    watched = WatchedScript(phase=phase, thread=threading.get_ident)
     probe = TapeProbe()
     for number in STEPS[:times]:
         probe.begin(number, watched)

@@ -7,15 +7,15 @@ import threading
 from collections.abc import Callable, Iterable
 
 from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 
 
 def make_watched(
     phase: Callable[[], str] = lambda: "other", modules: Iterable[object] = (), optimizers: Iterable[object] = ()
-) -> Watched:
+) -> WatchedScript:
     """What a session would know of a script that trains in this thread."""
     identity = threading.get_ident()
-    watched = Watched(phase, lambda: identity, [ModuleSeen(module, None) for module in modules])
+    watched = WatchedScript(phase, lambda: identity, [ModuleSeen(module, None) for module in modules])
     for optimizer in optimizers:
         watched.note_optimizer(optimizer)
     return watched
@@ -25,7 +25,7 @@ def watch(
     probe: DeepProbe,
     step: Callable[[int], object],
     steps: int,
-    watched: Watched | None = None,
+    watched: WatchedScript | None = None,
     evidence: Evidence | None = None,
 ) -> Evidence:
     """The evidence after so many steps."""

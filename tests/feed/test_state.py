@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import cordwood as cw
 from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint, fingerprint_of
-from cordwood.feed.state import Identity, Place, check_drawn, new_state, read_state
+from cordwood.feed.state import OrderIdentity, OrderPosition, check_drawn, new_state, read_state
 from tests.store.packed import images, pack
 
-WHO = Identity(seed=3, shuffle=True, samples=1000, store=77, sampler=0, drop_last=False, pad=False)
+WHO = OrderIdentity(seed=3, shuffle=True, samples=1000, store=77, sampler=0, drop_last=False, pad=False)
 WRONG = [None, "1", 1.0, [], {}, -1, 2**64, float("nan"), 1 << 20_000, object()]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5),
@@ -29,7 +29,7 @@ ANYTHING = st.recursive(
 
 @given(
     st.builds(
-        Identity,
+        OrderIdentity,
         seed=st.integers(0, 2**64 - 1),
         shuffle=st.booleans(),
         samples=st.integers(0, 2**62),
@@ -42,16 +42,16 @@ ANYTHING = st.recursive(
     st.integers(0, 2**53 - 1),
     st.floats(0, 1),
 )
-def test_a_state_survives_json(who: Identity, epoch: int, drawn: int, part: float) -> None:
-    place = Place(epoch, int(who.samples * part), drawn)
+def test_a_state_survives_json(who: OrderIdentity, epoch: int, drawn: int, part: float) -> None:
+    place = OrderPosition(epoch, int(who.samples * part), drawn)
     state = json.loads(json.dumps(new_state(who, place)))
     over = place.consumed > 0 and place.consumed == who.samples
-    assert read_state(state, who) == (Place(epoch + 1, 0, 0) if over else place)
+    assert read_state(state, who) == (OrderPosition(epoch + 1, 0, 0) if over else place)
     assert all(type(value) in (int, bool) for value in state.values())
 
 
 def test_a_state_is_what_it_always_was() -> None:
-    assert new_state(WHO, Place(2, 512, 0)) == {
+    assert new_state(WHO, OrderPosition(2, 512, 0)) == {
         "version": 1,
         "epoch": 2,
         "consumed": 512,
@@ -66,18 +66,18 @@ def test_a_state_is_what_it_always_was() -> None:
     }
 
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Identity)])
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(OrderIdentity)])
 def test_a_state_of_another_order_is_refused(name: str) -> None:
     value = getattr(WHO, name)
     other = dataclasses.replace(WHO, **{name: not value if isinstance(value, bool) else value + 1})
-    state = new_state(WHO, Place(0, 0, 0))
+    state = new_state(WHO, OrderPosition(0, 0, 0))
     with pytest.raises(UsageError, match=f"{name} {value} in the state but {getattr(other, name)} here") as caught:
         read_state(state, other)
     assert "set_epoch" in str(caught.value)
 
 
 def test_all_that_differs_is_told_at_once() -> None:
-    state = new_state(WHO, Place(0, 0, 0))
+    state = new_state(WHO, OrderPosition(0, 0, 0))
     other = dataclasses.replace(WHO, seed=4, pad=True, store=78)
     with pytest.raises(UsageError) as caught:
         read_state(state, other)
@@ -88,7 +88,7 @@ def test_all_that_differs_is_told_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize("name", new_state(WHO, Place(0, 0, 0)))
+@pytest.mark.parametrize("name", new_state(WHO, OrderPosition(0, 0, 0)))
 @pytest.mark.parametrize(
     "value",
     [None, "1", 1.0, [], {}, -1, 2**64, float("nan"), 1 << 20_000, object()],
@@ -96,32 +96,34 @@ def test_all_that_differs_is_told_at_once() -> None:
 )
 def test_damaged_values_are_refused(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=name):
-        read_state({**new_state(WHO, Place(0, 0, 0)), name: value}, WHO)
+        read_state({**new_state(WHO, OrderPosition(0, 0, 0)), name: value}, WHO)
 
 
 def test_numbers_and_truths_are_told_apart() -> None:
     for name, value in (("seed", True), ("epoch", False), ("shuffle", 1), ("pad", 0)):
         with pytest.raises(UsageError, match=f"the state's {name} is"):
-            read_state({**new_state(WHO, Place(0, 0, 0)), name: value}, WHO)
+            read_state({**new_state(WHO, OrderPosition(0, 0, 0)), name: value}, WHO)
 
 
-@pytest.mark.parametrize("name", new_state(WHO, Place(0, 0, 0)))
+@pytest.mark.parametrize("name", new_state(WHO, OrderPosition(0, 0, 0)))
 def test_missing_values_are_refused(name: str) -> None:
-    state = new_state(WHO, Place(0, 0, 0))
+    state = new_state(WHO, OrderPosition(0, 0, 0))
     del state[name]
     with pytest.raises(UsageError, match=name):
         read_state(state, WHO)
 
 
 def test_more_than_the_epoch_has_cannot_be_consumed() -> None:
-    assert read_state(new_state(WHO, Place(0, 999, 0)), WHO) == Place(0, 999, 0)
-    assert read_state(new_state(WHO, Place(0, 1000, 0)), WHO) == Place(1, 0, 0)  # all of it: the next one begins
+    assert read_state(new_state(WHO, OrderPosition(0, 999, 0)), WHO) == OrderPosition(0, 999, 0)
+    assert read_state(new_state(WHO, OrderPosition(0, 1000, 0)), WHO) == OrderPosition(
+        1, 0, 0
+    )  # all of it: the next one begins
     with pytest.raises(UsageError, match="1001 samples of the epoch are consumed, but it has 1000"):
-        read_state(new_state(WHO, Place(0, 1001, 0)), WHO)
+        read_state(new_state(WHO, OrderPosition(0, 1001, 0)), WHO)
 
 
 def test_a_newer_version_is_refused_and_what_it_adds_to_this_one_ignored() -> None:
-    state = new_state(WHO, Place(1, 2, 3))
+    state = new_state(WHO, OrderPosition(1, 2, 3))
     with pytest.raises(UsageError, match="version 2, but this Cordwood reads up to version 1: upgrade it"):
         read_state({**state, "version": 2}, WHO)
     assert read_state({**state, "remark": "a word"}, WHO) == (1, 2, 3)
@@ -134,10 +136,10 @@ def test_anything_else_is_refused(found: Any) -> None:
 
 
 def test_other_draws_of_a_sampler_are_refused_in_the_middle_of_an_epoch() -> None:
-    check_drawn(Place(1, 10, 5), 5)
-    check_drawn(Place(1, 0, 5), 6)  # nothing of it was used yet
+    check_drawn(OrderPosition(1, 10, 5), 5)
+    check_drawn(OrderPosition(1, 0, 5), 6)  # nothing of it was used yet
     with pytest.raises(UsageError, match=r"other samples for epoch 1 \(fingerprint 6\).*taken \(5\)"):
-        check_drawn(Place(1, 10, 5), 6)
+        check_drawn(OrderPosition(1, 10, 5), 6)
 
 
 # ---- fingerprints ---------------------------------------------------------------------------------------------------

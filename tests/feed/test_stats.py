@@ -10,7 +10,7 @@ import pytest
 import cordwood as cw
 from cordwood import Loader
 from cordwood.common.resources import default_threads
-from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.ahead.pace import ReadAhead
 from tests.feed.numbered import numbered
 from tests.store.forked import in_child
 
@@ -108,9 +108,9 @@ def test_threads_are_never_more_than_the_cores_that_the_process_may_use(ds: cw.D
     assert ended.code == 0, ended.text
 
 
-def paced(cores: int, monkeypatch: pytest.MonkeyPatch, **fixed: int) -> Pace:
+def paced(cores: int, monkeypatch: pytest.MonkeyPatch, **fixed: int) -> ReadAhead:
     monkeypatch.setattr("cordwood.feed.ahead.pace.default_threads", lambda: cores)
-    return Pace(**fixed)
+    return ReadAhead(**fixed)
 
 
 @pytest.mark.parametrize(("work", "enough"), [(0.1, 1), (0.8, 2), (5.0, 7), (7.9, 8)])

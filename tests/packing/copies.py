@@ -15,7 +15,7 @@ import numpy as np
 
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.failure import Failure
-from cordwood.packing.journal.inputs import Entry, Position
+from cordwood.packing.journal.inputs import InputEntry, Position
 from cordwood.packing.output.store_output import Output
 from cordwood.packing.workers.work import Work
 from cordwood.sources import Input
@@ -108,7 +108,7 @@ class Copies:
         self.failed.append(number)
 
 
-def told_inputs(path: Path) -> list[Entry]:
+def told_inputs(path: Path) -> list[InputEntry]:
     """What the shards tell of their inputs; fails unless each goes on where the one before it ends."""
     records = shard_index.read(path).records
     found, place, samples = [], Position(), 0

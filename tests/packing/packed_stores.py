@@ -16,7 +16,7 @@ import torch
 import cordwood as cw
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal import job_file as job
-from cordwood.packing.journal.inputs import Entry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.store.format import shard_index
 
@@ -76,9 +76,9 @@ def write_inputs(path: Path, inputs: Inputs, start: int = 0) -> Totals:
             here, left = here + took, left - took
             totals.samples += took
             place = Position(number, count - left)
-            lines.add(Entry(name, size, 7, took))
+            lines.add(InputEntry(name, size, 7, took))
         if count <= 0:
-            lines.add(Entry(name, size, 7, count))
+            lines.add(InputEntry(name, size, 7, count))
         place = Position(number + 1)
         totals.inputs += 1
         totals.dropped += count == 0
@@ -89,7 +89,7 @@ def write_inputs(path: Path, inputs: Inputs, start: int = 0) -> Totals:
     return totals
 
 
-def entries_of(path: Path) -> list[Entry]:
+def entries_of(path: Path) -> list[InputEntry]:
     """All that a store tells of its inputs."""
     shards = len(shard_index.read(path).records)
     return [entry for shard in range(shards) for entry in inputfiles.read(path, shard).entries()]

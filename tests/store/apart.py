@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.reading.rebuild import Rebuilder, restore
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.schema import Schema
@@ -29,7 +29,7 @@ def rows_of(schema: Schema, flats: Sequence[Flat], first: int = 0) -> bytes:
     offsets = np.concatenate([starts[:, None], ends], axis=1).astype(np.uint64)
     tags = np.array([[array is not None for array in flat.arrays] for flat in flats], np.uint32)
     shaped = tags.reshape(len(flats), len(schema.frames))
-    return Layout(schema).pack_rows(
+    return RowLayout(schema).pack_rows(
         first, offsets, shaped, [flat.columns for flat in flats], [flat.states for flat in flats]
     )
 
@@ -44,7 +44,7 @@ def put_together(
     taken = list(samples)
     schema = infer(taken, fields)
     schema = Schema.from_json(schema.to_json(), [leaf.store_as for leaf in schema.leaves])
-    layout, rebuilder = Layout(schema), Rebuilder(schema, names, types)
+    layout, rebuilder = RowLayout(schema), Rebuilder(schema, names, types)
     flats = [flatten(schema, sample) for sample in taken]
     rows = layout.rows(rows_of(schema, flats))
     assert layout.intact(rows, 0).all()

@@ -16,7 +16,7 @@ import torch
 
 import cordwood as cw
 from cordwood.store.format.manifest import read as read_manifest
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
 from tests.store.samples import assert_same_sample
 
@@ -114,7 +114,7 @@ def rows_of(path: Path, number: int) -> Any:
     """The rows of a shard."""
     schema = read_manifest(path).schema
     assert schema is not None
-    layout, ends = Layout(schema), ends_of(path, number)
+    layout, ends = RowLayout(schema), ends_of(path, number)
     data = shard(path, number).read_bytes()
     return layout.rows(data[ends.rows_offset : ends.footer_offset])
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from cordwood.tensors.layout.reachable import Layout, View, fill
+from cordwood.tensors.layout.reachable import StorageLayout, View, fill
 
 ITEMSIZES = (1, 2, 4, 8, 16)
 
@@ -30,12 +30,12 @@ def old_addresses(view: View) -> list[int]:
     return list(addresses(view.offset, view.itemsize, view.shape, view.strides))
 
 
-def new_addresses(layout: Layout, views: Sequence[View], number: int) -> list[int]:
+def new_addresses(layout: StorageLayout, views: Sequence[View], number: int) -> list[int]:
     view, place = views[number], layout.placed[number]
     return list(addresses(place.offset, view.itemsize, view.shape, place.strides))
 
 
-def filled(layout: Layout, old: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def filled(layout: StorageLayout, old: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The new storage. Bytes that belong to no group are 0; groups start from noise, which fill must remove."""
     new = np.zeros(layout.nbytes, np.uint8)
     for group in layout.groups:

@@ -47,7 +47,7 @@ def loaded(data: bytes, **options: Any) -> Any:
 @contextmanager
 def trusting(pickled: bytes) -> Iterator[None]:
     """Trust every name that a pickle has, as a user would who made it."""
-    names = [name for name in describe(pickled, "x").world.globals if name.module.split(".")[0] != "cordwood"]
+    names = [name for name in describe(pickled, "x").hooks.globals if name.module.split(".")[0] != "cordwood"]
     values: list[Any] = []
     for name in names:
         value: Any = importlib.import_module(name.module)

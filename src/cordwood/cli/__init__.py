@@ -23,7 +23,7 @@ BAD_DATA = 3
 INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
 
 
-class Verb(Protocol):
+class VerbModule(Protocol):
     """What a module of ``verbs`` must have to be a verb."""
 
     HELP: str
@@ -35,7 +35,7 @@ class Verb(Protocol):
         """Do the work and return the exit code."""
 
 
-VERBS: dict[str, Verb] = {
+VERBS: dict[str, VerbModule] = {
     "bench": bench,
     "completion": completion,
     "demo": demo,

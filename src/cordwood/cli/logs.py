@@ -27,7 +27,7 @@ def shown_log() -> Iterator[None]:
     logger = logging.getLogger("cordwood")
     before = logger.level
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_OneLineFormatter())
     # A script that the command runs may configure logging: it then shows what is logged itself.
     handler.addFilter(lambda record: not logging.getLogger().handlers)
     logger.addHandler(handler)
@@ -55,7 +55,7 @@ def _level() -> int:
     return _LEVELS[word]
 
 
-class _Lines(logging.Formatter):
+class _OneLineFormatter(logging.Formatter):
     """One line a message, in which a name from a file cannot steer the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -27,7 +27,7 @@ from typing import Any, TextIO, cast
 from cordwood.errors import StorageError
 
 
-class _Checked:
+class _CheckedStream:
     """A stream whose failures say what they are about; all else is as it was."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -69,7 +69,7 @@ def checked_output() -> Iterator[None]:
     if stream is None:  # `>&-`: nobody wants to see it
         yield
         return
-    checked = _Checked(stream)
+    checked = _CheckedStream(stream)
     sys.stdout = cast("TextIO", checked)
     try:
         try:
@@ -87,7 +87,7 @@ def checked_output() -> Iterator[None]:
 def plain_output() -> Iterator[None]:
     """Run a block that has the stream itself: what goes wrong with it is the block's own affair."""
     checked = sys.stdout
-    if not isinstance(checked, _Checked):
+    if not isinstance(checked, _CheckedStream):
         yield
         return
     sys.stdout = checked.stream
@@ -110,7 +110,7 @@ def print_as_shown(text: str, stream: TextIO) -> None:
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
-def _finish(checked: _Checked) -> None:
+def _finish(checked: _CheckedStream) -> None:
     if checked.failed is not None:  # argparse drops what happens to its help
         raise checked.failed
     if not checked.closed:  # a script that ran under the doctor may have closed it

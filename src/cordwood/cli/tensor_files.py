@@ -15,7 +15,7 @@ _FIRST_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file, and the folder that it was found in, if it was not named itself."""
 
     path: Path
@@ -27,9 +27,9 @@ class Found:
         return Path(self.path.name) if self.folder is None else self.path.relative_to(self.folder)
 
 
-def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Found]:
+def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[FoundFile]:
     """All files, in order; a UsageError if there is nothing under a name. `leave_out` is a folder for results."""
-    found: dict[Path, Found] = {}
+    found: dict[Path, FoundFile] = {}
     for word in given:
         path = Path(word)
         if path.is_dir():
@@ -37,9 +37,9 @@ def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Foun
             if not inside:
                 raise UsageError(_why_nothing(path, word))
             for each in inside:
-                found.setdefault(each, Found(each, path))
+                found.setdefault(each, FoundFile(each, path))
         elif path.exists():
-            found.setdefault(path, Found(path))
+            found.setdefault(path, FoundFile(path))
         else:
             raise UsageError(f"{word}: no such file or folder{did_you_mean_path(path)}")
     return list(found.values())

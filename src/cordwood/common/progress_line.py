@@ -5,12 +5,12 @@ from types import TracebackType
 from typing import Self, TextIO
 
 
-class Progress:
+class ProgressLine:
     """A callable ``progress(step, done, total)`` that shows how far a job is.
 
     ::
 
-        with Progress(sys.stderr) as progress:
+        with ProgressLine(sys.stderr) as progress:
             for done, path in enumerate(paths, 1):
                 work(path)
                 progress("reading", done, len(paths))

@@ -58,7 +58,7 @@ _MOST_BITS = 256
 _LONGEST_REASON = 200
 
 
-class Refused(ValueError):  # noqa: N818 - never leaves the package: it becomes a FormatError with the file's name
+class RefusedPickle(ValueError):  # noqa: N818 - never leaves the package: it becomes a FormatError with the file's name
     """The file asks for something that cannot be."""
 
 

@@ -13,8 +13,8 @@ advice, and compares. ``terminal/text.py`` tells each act in a terminal, ``page/
 """
 
 from cordwood.demo.page.page import format_page
-from cordwood.demo.report import Report
+from cordwood.demo.report import DemoReport
 from cordwood.demo.run import run_demo
 from cordwood.demo.terminal.text import format_report
 
-__all__ = ["Report", "format_page", "format_report", "run_demo"]
+__all__ = ["DemoReport", "format_page", "format_report", "run_demo"]

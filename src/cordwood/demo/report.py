@@ -18,7 +18,7 @@ class Photograph:
 
 
 @dataclass(frozen=True)
-class ImageFolder:
+class PhotographFolder:
     """The folder that everything begins with."""
 
     path: Path
@@ -36,7 +36,7 @@ class Packing:
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleRow:
     """One way to keep the samples: its mean size, its median time to read one back, and whether nothing changed."""
 
     title: str
@@ -68,13 +68,13 @@ class BatchRow:
 class Compared:
     """The same samples, kept in every way; ``baseline`` is the title of the one that sizes are compared with."""
 
-    rows: Sequence[Row]
+    rows: Sequence[SampleRow]
     batches: Sequence[BatchRow]
     baseline: str
     samples: int
     shape: tuple[int, ...]
 
-    def share(self, row: Row) -> float:
+    def share(self, row: SampleRow) -> float:
         """The size of a sample as a part of the baseline's."""
         return row.bytes_a_sample / next(each.bytes_a_sample for each in self.rows if each.title == self.baseline)
 
@@ -212,7 +212,7 @@ class Doctored:
 
 
 @dataclass(frozen=True)
-class Made:
+class Artifact:
     """A file or folder that the demo has made, and what it is."""
 
     path: Path
@@ -220,17 +220,17 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Report:
+class DemoReport:
     """All acts, what they have left behind, and on which machine they took how long."""
 
     folder: Path
-    images: ImageFolder
+    images: PhotographFolder
     packing: Packing
     compared: Compared
     training: Training
     views: Views
     doctored: Doctored
-    made: Sequence[Made]
+    made: Sequence[Artifact]
     environment: dict[str, Any]
     seconds: float
     nbytes: int  # of everything that is left, but for the page

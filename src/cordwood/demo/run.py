@@ -10,7 +10,7 @@ from time import perf_counter
 
 from cordwood.demo.acts.photographs import make_image_folder, require_demo_extra
 from cordwood.demo.page.page import PAGE, format_page
-from cordwood.demo.report import Compared, Made, Packing, Report, Row
+from cordwood.demo.report import Artifact, Compared, DemoReport, Packing, SampleRow
 from cordwood.errors import CordwoodError, StorageError, UsageError
 
 BATCH = 16
@@ -30,7 +30,7 @@ def run_demo(
     progress: Progress = lambda step, done, total: None,
     show: Callable[[str], None] = lambda act: None,
     bar: bool = False,
-) -> Report:
+) -> DemoReport:
     """Do all acts with ``images`` images below ``folder``, and report sizes, times and what is lost.
 
     ``show`` is given each act as text as soon as it is over; with ``bar``, packing shows its own bar on stderr.
@@ -61,7 +61,7 @@ def claim_folder(folder: Path) -> None:
     marker.write_text("`cordwood demo` made this folder and empties it when it runs again.\n", encoding="utf-8")
 
 
-def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], None], bar: bool) -> Report:
+def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], None], bar: bool) -> DemoReport:
     # Deferred: these import packages of the demo extra, whose absence was to be told first.
     from cordwood.demo.acts.doctor import close_the_loop
     from cordwood.demo.acts.kept import one_thread
@@ -101,7 +101,9 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
     tell(text.doctored_text(doctored))
     seconds = perf_counter() - start
     made, left = made_in(folder), folder_size(folder)
-    report = Report(folder, pictures, packing, compared, training, views, doctored, made, environment, seconds, left)
+    report = DemoReport(
+        folder, pictures, packing, compared, training, views, doctored, made, environment, seconds, left
+    )
     (folder / PAGE).write_text(format_page(report), encoding="utf-8")
     show(text.closing(report))
     return report
@@ -128,7 +130,7 @@ def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progr
     seconds = time_reading(list(kept.values()), progress)
     rows = []
     for one in kept.values():
-        rows.append(Row(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note, one.ours))
+        rows.append(SampleRow(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note, one.ours))
         progress("comparing bits", len(rows), len(kept))
     batches = time_batches([kept[name] for name in IN_BATCHES], kept[STORE], Path(packing.packed.path), progress)
     return Compared(rows, batches, BASELINE, len(samples), tuple(samples[0].tensor.shape))
@@ -146,7 +148,7 @@ def folder_size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def made_in(folder: Path) -> list[Made]:
+def made_in(folder: Path) -> list[Artifact]:
     """What the acts leave behind."""
     told = {
         PAGE: "this demo as a page with pictures; open it in a browser",
@@ -159,4 +161,4 @@ def made_in(folder: Path) -> list[Made]:
         "doctor/after.html": "the doctor's report on it after",
     }
     # No advice, nothing after it. The page is written last, of all the rest.
-    return [Made(folder / name, what) for name, what in told.items() if name == PAGE or (folder / name).exists()]
+    return [Artifact(folder / name, what) for name, what in told.items() if name == PAGE or (folder / name).exists()]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from cordwood.errors import FeedError
 from cordwood.feed.ahead.background import Background
-from cordwood.feed.ahead.pace import Pace
-from cordwood.feed.batches.epoch import Made
+from cordwood.feed.ahead.pace import ReadAhead
+from cordwood.feed.batches.epoch import ReadyBatch
 from cordwood.feed.device.mover import Mover
 
 _LOOK_EVERY = 0.2  # seconds
@@ -17,7 +17,7 @@ _LEAST_BATCHES = 8
 
 
 @dataclass
-class Progress:
+class IterationProgress:
     """How far the consumer of an iteration is; the loader and the iterator have it in common."""
 
     epoch: int
@@ -33,13 +33,13 @@ class Progress:
     waits: int = 0
 
 
-class Begun(NamedTuple):
+class Iteration(NamedTuple):
     """What an iteration works with from its first batch on."""
 
-    background: Background[Made]
-    pace: Pace
+    background: Background[ReadyBatch]
+    pace: ReadAhead
     mover: Mover | None
-    progress: Progress
+    progress: IterationProgress
 
 
 class LoaderIterator(Iterator[Any]):
@@ -50,10 +50,10 @@ class LoaderIterator(Iterator[Any]):
     """
 
     def __init__(
-        self, begin: Callable[[], Begun], transform: Callable[[Any], Any] | None, warn: Callable[[int], None]
+        self, begin: Callable[[], Iteration], transform: Callable[[Any], Any] | None, warn: Callable[[int], None]
     ) -> None:
-        self._begin: Callable[[], Begun] | None = begin
-        self._begun: Begun | None = None
+        self._begin: Callable[[], Iteration] | None = begin
+        self._begun: Iteration | None = None
         self._transform = transform
         self._warn = warn  # of what the thread has to tell, with a stacklevel
         self._starting = threading.Lock()
@@ -93,7 +93,7 @@ class LoaderIterator(Iterator[Any]):
             # It would end the loop, and nobody would know why.
             raise FeedError("transform raised StopIteration") from error
 
-    def _start(self) -> Begun:
+    def _start(self) -> Iteration:
         with self._starting:  # threads may share an iterator
             if self._begun is None:
                 if self._begin is None:
@@ -102,7 +102,7 @@ class LoaderIterator(Iterator[Any]):
                 self._begun, self._begin = self._begin(), None
             return self._begun
 
-    def _measure(self, begun: Begun, samples: int) -> None:
+    def _measure(self, begun: Iteration, samples: int) -> None:
         background, pace, _, progress = begun
         now = perf_counter()
         if progress.batches == 1:
@@ -119,7 +119,7 @@ class LoaderIterator(Iterator[Any]):
         if now - self._looked > _LOOK_EVERY:
             self._look(begun, now)
 
-    def _look(self, begun: Begun, now: float) -> None:
+    def _look(self, begun: Iteration, now: float) -> None:
         background, pace, _, progress = begun
         batches, waited, paused = self._before
         if progress.batches - batches < _LEAST_BATCHES:

@@ -17,24 +17,24 @@ from cordwood.errors import UsageError
 from cordwood.feed import arguments
 from cordwood.feed.ahead import shard_memory as memories
 from cordwood.feed.ahead.background import Background
-from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.ahead.pace import ReadAhead
 from cordwood.feed.arguments import store_of
 from cordwood.feed.augment.random_check import warn_if_random
 from cordwood.feed.augment.treatments import check_first, treatments_of
 from cordwood.feed.batches.collate import Collation
 from cordwood.feed.batches.epoch import Epoch
-from cordwood.feed.batches.maker import Maker, Samples
+from cordwood.feed.batches.maker import BatchMaker, Samples
 from cordwood.feed.batches.sample_processes import process_batches
 from cordwood.feed.batches.sample_threads import ThreadBatches
 from cordwood.feed.device.host_memory import allocator
 from cordwood.feed.device.mover import Mover
 from cordwood.feed.device.streams import device_of
-from cordwood.feed.iterator import Begun, LoaderIterator, Progress
+from cordwood.feed.iterator import Iteration, IterationProgress, LoaderIterator
 from cordwood.feed.order.fingerprints import fingerprint_of
 from cordwood.feed.order.ranks import rank_and_world
 from cordwood.feed.order.samplers import order_of
-from cordwood.feed.order.steps import Steps
-from cordwood.feed.state import LAST_EPOCH, Identity, Place, check_drawn, new_state, read_state
+from cordwood.feed.order.steps import RankBatches
+from cordwood.feed.state import LAST_EPOCH, OrderIdentity, OrderPosition, check_drawn, new_state, read_state
 from cordwood.feed.stats import Stats
 from cordwood.store import Dataset
 from cordwood.store.reading.buffers import idle_bytes
@@ -43,7 +43,7 @@ from cordwood.store.reading.reader import Reader
 log = logging.getLogger("cordwood.feed")
 
 _AT_ONCE = 8192  # places of an order
-_OF_DATALOADER = {  # what its users look for here
+_DATALOADER_KEYWORDS = {  # what its users look for here
     "batch_sampler": "takes batch_size and sampler",
     "collate_fn": "is collate here, a function or what to do with fields whose shapes differ",
     "generator": "is seed here, from which order and augmentation follow",
@@ -102,7 +102,7 @@ class Loader:
     :param on_damage: ``"raise"``, or ``"skip"`` to leave damaged samples out; they are logged and counted.
     """
 
-    @checks_keywords("cw.Loader", _OF_DATALOADER)
+    @checks_keywords("cw.Loader", _DATALOADER_KEYWORDS)
     def __init__(
         self,
         dataset: Any,
@@ -141,7 +141,7 @@ class Loader:
         self._steps()  # refuses what cannot be before anything is begun
         self._transform = arguments.function("transform", transform)
         self._sample_transform = arguments.function("sample_transform", sample_transform)
-        self._pace = Pace(
+        self._pace = ReadAhead(
             arguments.count("threads", threads, most=256), arguments.count("prefetch", prefetch, most=1 << 16)
         )
         self._sample_workers = arguments.workers(sample_workers)
@@ -158,12 +158,12 @@ class Loader:
         if transform is not None:
             warn_if_random(transform, stacklevel=3)  # behind the check of keywords
         self._lock = threading.Lock()
-        self._next: Place | None = Place(0, 0, 0)
-        self._progress: Progress | None = None
+        self._next: OrderPosition | None = OrderPosition(0, 0, 0)
+        self._progress: IterationProgress | None = None
         self._epoch: Epoch | None = None
         self._reading: Dataset | None = None
         self._copying: memories.Copying | None = None
-        self._identity: Identity | None = None
+        self._identity: OrderIdentity | None = None
         _LOADERS.add(self)
 
     def _check_together(self) -> None:
@@ -179,13 +179,13 @@ class Loader:
     def __iter__(self) -> Iterator[Any]:
         return LoaderIterator(self._begin, self._transform, self._collation.tell_waiting)
 
-    def _begin(self) -> Begun:
+    def _begin(self) -> Iteration:
         """The iteration that comes next, when its first batch is asked for."""
         steps = self._steps()
         with self._lock:
             place = self._start()
             if place.consumed and not steps.left(place.consumed):
-                place = Place(place.epoch + 1, 0, 0)  # what is left is a tail that this many ranks drop
+                place = OrderPosition(place.epoch + 1, 0, 0)  # what is left is a tail that this many ranks drop
             order = self._order.epoch(place.epoch)
             check_drawn(place, order.fingerprint)
             dataset = self._readable()
@@ -201,7 +201,7 @@ class Loader:
                 mover=mover,
                 seeded=self._seeded,
             )
-            progress = Progress(place.epoch, place.consumed, order.length, order.fingerprint)
+            progress = IterationProgress(place.epoch, place.consumed, order.length, order.fingerprint)
             source, name = self._source(epoch, dataset), f"cordwood-feed-{place.epoch}"
             background = Background(source, self._pace.depth, name, epoch.maker.stop)
             self._next, self._progress, self._epoch = None, progress, epoch
@@ -214,7 +214,7 @@ class Loader:
                 self._pace.depth,
                 self._memory,
             )
-        return Begun(background, self._pace, mover, progress)
+        return Iteration(background, self._pace, mover, progress)
 
     def _source(self, epoch: Epoch, dataset: Dataset) -> Callable[[], Iterator[Any]]:
         if not self._sample_workers:
@@ -226,13 +226,13 @@ class Loader:
         )
         return partial(epoch.groups_from, workers)
 
-    def _maker(self, dataset: Dataset) -> Maker:
+    def _maker(self, dataset: Dataset) -> BatchMaker:
         by_samples: ThreadBatches | None = None
         bytes_read = np.zeros(1, np.uint64)
         if self._sample_transform is not None or self._collation.function is not None:
             fetch = Samples(dataset, self._treatments, threads=self._pace.threads, bytes_read=bytes_read)
             by_samples = ThreadBatches(fetch, self._sample_transform, self._collation, self._pace.threads)
-        return Maker(
+        return BatchMaker(
             dataset,
             self._treatments,
             self._collation,
@@ -257,9 +257,9 @@ class Loader:
                     self._copying = memories.Copying(own, shards)
         return self._reading
 
-    def _steps(self) -> Steps:
+    def _steps(self) -> RankBatches:
         rank, world_size = rank_and_world(self._rank, self._world_size)
-        return Steps(self._order.length, self.batch_size, rank, world_size, self.drop_last, self.pad)
+        return RankBatches(self._order.length, self.batch_size, rank, world_size, self.drop_last, self.pad)
 
     # ---- epochs and states -------------------------------------------------------------------------------------------
 
@@ -270,12 +270,12 @@ class Loader:
             raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
         with self._lock:
             if self._next is None or self._next.epoch != epoch:
-                self._next = Place(epoch, 0, 0)
+                self._next = OrderPosition(epoch, 0, 0)
 
     @property
-    def sampler(self) -> "EpochSetter":
+    def sampler(self) -> "SamplerShim":
         """What training frameworks look for: ``loader.sampler.set_epoch(n)``; iterating tells the next order."""
-        return EpochSetter(self)
+        return SamplerShim(self)
 
     def _numbers(self) -> Iterator[int]:
         with self._lock:
@@ -301,23 +301,23 @@ class Loader:
         with self._lock:
             self._next = place
 
-    def _start(self) -> Place:
+    def _start(self) -> OrderPosition:
         """Where the next iteration begins."""
-        return self._next or Place(self._progress.epoch + 1 if self._progress else 0, 0, 0)
+        return self._next or OrderPosition(self._progress.epoch + 1 if self._progress else 0, 0, 0)
 
-    def _place(self) -> Place:
+    def _place(self) -> OrderPosition:
         if self._next is not None:
             return self._next
         progress = self._progress
         if progress is None:
-            return Place(0, 0, 0)
+            return OrderPosition(0, 0, 0)
         if progress.consumed >= progress.length:
-            return Place(progress.epoch + 1, 0, 0)
-        return Place(progress.epoch, progress.consumed, progress.drawn)
+            return OrderPosition(progress.epoch + 1, 0, 0)
+        return OrderPosition(progress.epoch, progress.consumed, progress.drawn)
 
-    def _identified(self) -> Identity:
+    def _identified(self) -> OrderIdentity:
         if self._identity is None:
-            self._identity = Identity(
+            self._identity = OrderIdentity(
                 seed=self._seed,
                 shuffle=self._shuffle,
                 samples=self._order.length,
@@ -332,7 +332,7 @@ class Loader:
 
     def stats(self) -> Stats:
         """Figures of the iteration that was begun last: what it chose, and whether the training waits for it."""
-        progress, epoch = self._progress or Progress(0, 0, 0, 0), self._epoch
+        progress, epoch = self._progress or IterationProgress(0, 0, 0, 0), self._epoch
         return Stats(
             epoch=progress.epoch,
             batches=progress.batches,
@@ -381,7 +381,7 @@ class Loader:
         _LOADERS.add(self)
 
 
-class EpochSetter:
+class SamplerShim:
     """Stands where frameworks expect a sampler: knows how many samples an epoch has, and sets the next one."""
 
     def __init__(self, loader: Loader) -> None:

@@ -28,7 +28,7 @@ _AFRESH: Final = "; or start afresh, with set_epoch(n) and without the state"
 
 
 @dataclass(frozen=True)
-class Identity:
+class OrderIdentity:
     """What an order is determined by, and what becomes of its tail.
 
     `samples` are the places of an epoch, `store` and `sampler` fingerprints.
@@ -43,7 +43,7 @@ class Identity:
     pad: bool
 
 
-class Place(NamedTuple):
+class OrderPosition(NamedTuple):
     """A place in an order: `drawn` is the fingerprint of what a torch sampler drew in that epoch, else 0."""
 
     epoch: int
@@ -51,18 +51,18 @@ class Place(NamedTuple):
     drawn: int
 
 
-def new_state(identity: Identity, place: Place) -> dict[str, Any]:
+def new_state(identity: OrderIdentity, place: OrderPosition) -> dict[str, Any]:
     """The state of a Loader, to be kept by the caller.
 
     ::
 
-        json.dumps(new_state(identity, Place(epoch=2, consumed=51200, drawn=0)))
+        json.dumps(new_state(identity, OrderPosition(epoch=2, consumed=51200, drawn=0)))
     """
     named = {field.name: getattr(identity, field.name) for field in fields(identity)}
     return {"version": VERSION, **place._asdict(), **named}
 
 
-def read_state(state: object, identity: Identity) -> Place:
+def read_state(state: object, identity: OrderIdentity) -> OrderPosition:
     """The place that a state tells, if it is one of this order; else UsageError lists all that differs.
 
     ::
@@ -75,7 +75,7 @@ def read_state(state: object, identity: Identity) -> Place:
     if not isinstance(state, Mapping):
         raise UsageError(f"the state is {brief(state)}, but is a dict that state_dict() gave")
     _check_version(state)
-    expected = new_state(identity, Place(0, 0, 0))
+    expected = new_state(identity, OrderPosition(0, 0, 0))
     missing = [name for name in expected if name not in state]
     if missing:
         raise UsageError(f"the state has no {', '.join(missing)}: it is not one that a Loader's state_dict() gave")
@@ -93,11 +93,11 @@ def read_state(state: object, identity: Identity) -> Place:
     if state["epoch"] >= LAST_EPOCH:
         raise UsageError(f"the state is of epoch {state['epoch']}, but epochs are below {LAST_EPOCH}: it is damaged")
     if state["consumed"] and state["consumed"] == identity.samples:
-        return Place(state["epoch"] + 1, 0, 0)  # all of it is: the next one begins
-    return Place(state["epoch"], state["consumed"], state["drawn"])
+        return OrderPosition(state["epoch"] + 1, 0, 0)  # all of it is: the next one begins
+    return OrderPosition(state["epoch"], state["consumed"], state["drawn"])
 
 
-def check_drawn(place: Place, drawn: int) -> None:
+def check_drawn(place: OrderPosition, drawn: int) -> None:
     """Whether a torch sampler drew for this epoch what it drew when the state was taken; UsageError if not."""
     if place.consumed and place.drawn != drawn:
         raise UsageError(

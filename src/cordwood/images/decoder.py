@@ -22,7 +22,7 @@ import torch
 
 from cordwood.errors import UsageError
 from cordwood.images.fast_decoders import Pixels, bitmap, module, opencv, planes, simplejpeg
-from cordwood.images.header import MOST_PIXELS, Header, probe
+from cordwood.images.header import MOST_PIXELS, ImageHeader, probe
 from cordwood.images.orientation import upright, upright_pil
 from cordwood.images.pillow_decoder import open_rgb
 
@@ -69,7 +69,9 @@ class Decoder:
         header = probe(data, most_pixels)
         return torch.from_numpy(planes(self.pixels(data, header, size=size, most_pixels=most_pixels)))
 
-    def pixels(self, data: bytes, header: Header, *, size: int | None = None, most_pixels: int = MOST_PIXELS) -> Pixels:
+    def pixels(
+        self, data: bytes, header: ImageHeader, *, size: int | None = None, most_pixels: int = MOST_PIXELS
+    ) -> Pixels:
         """The upright image as rows x columns x 3, maybe a view of other memory; `header` is what ``probe`` gave."""
         scale = _scale(header, size)
         pixels = self._fast(data, header, scale)
@@ -90,7 +92,7 @@ class Decoder:
         image = _by_pillow(data, header, scale, most_pixels)
         return image if header.format == "tiff" else upright_pil(image, header.orientation)
 
-    def _fast(self, data: bytes, header: Header, scale: int) -> Pixels | None:
+    def _fast(self, data: bytes, header: ImageHeader, scale: int) -> Pixels | None:
         """The pixels by a decoder other than Pillow, or None where Pillow is to judge."""
         if not header.plain:
             return None
@@ -104,7 +106,7 @@ class Decoder:
         return _CALLS[chosen](data, header, scale)
 
 
-def _by_pillow(data: bytes, header: Header, scale: int, most_pixels: int) -> "Image.Image":
+def _by_pillow(data: bytes, header: ImageHeader, scale: int, most_pixels: int) -> "Image.Image":
     if module("PIL") is None:
         raise UsageError(f"decoding images needs Pillow, which is not installed: {_INSTALL}")
     return open_rgb(data, header, scale, most_pixels)
@@ -114,7 +116,7 @@ def _version(name: str) -> str:
     return str(getattr(module(_MODULES[name]), "__version__", "missing"))
 
 
-def _scale(header: Header, size: int | None) -> int:
+def _scale(header: ImageHeader, size: int | None) -> int:
     """The scale of 1, 2, 4, 8 at which a JPEG's shorter side is the least that is not below ``size``."""
     if size is not None and size < 1:
         raise UsageError(f"size is the shorter side that is wanted, in pixels: at least 1, not {size}")

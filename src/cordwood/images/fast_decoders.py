@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.images.header import Header
+from cordwood.images.header import ImageHeader
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -31,7 +31,7 @@ def scaled(length: int, scale: int) -> int:
     return -(-length // scale)
 
 
-def simplejpeg(data: bytes, header: Header, scale: int) -> Pixels | None:
+def simplejpeg(data: bytes, header: ImageHeader, scale: int) -> Pixels | None:
     """A JPEG by libjpeg-turbo through simplejpeg."""
     package: Any = module("simplejpeg")
     wanted = scaled(header.height, scale), scaled(header.width, scale)
@@ -43,7 +43,7 @@ def simplejpeg(data: bytes, header: Header, scale: int) -> Pixels | None:
     return pixels if pixels.shape == (*wanted, 3) else None
 
 
-def opencv(data: bytes, header: Header, scale: int) -> Pixels | None:
+def opencv(data: bytes, header: ImageHeader, scale: int) -> Pixels | None:
     """A JPEG, PNG or WebP image by OpenCV, without its own way of turning images.
 
     A WebP file that is longer or shorter than it says is left to Pillow: OpenCV reads on beyond the end.
@@ -65,7 +65,7 @@ def opencv(data: bytes, header: Header, scale: int) -> Pixels | None:
     return pixels[:, :, ::-1] if colour is None else pixels
 
 
-def bitmap(data: bytes, header: Header) -> Pixels | None:
+def bitmap(data: bytes, header: ImageHeader) -> Pixels | None:
     """A plain BMP image, which is its pixels from the lowest row up, as blue, green, red: a view of the data."""
     start = int.from_bytes(data[10:14], "little")
     row = -(-header.width * 3 // 4) * 4

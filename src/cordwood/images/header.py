@@ -1,6 +1,6 @@
 """What an image says of itself in its first bytes: format, size, orientation. Nothing is decoded.
 
-    probe(data)  # Header(format='jpeg', width=4000, height=3000, orientation=6, plain=True)
+    probe(data)  # ImageHeader(format='jpeg', width=4000, height=3000, orientation=6, plain=True)
 
 The size is what a decoder would make room for, so it is looked at before a decoder sees the bytes: a file of a few
 hundred bytes can claim an image of many gigabytes.
@@ -21,7 +21,7 @@ _BITMAP_HEADERS = (40, 108, 124)  # the sizes of Windows' own
 _ALONE = frozenset(range(0xD0, 0xD8)) | {0x01}  # markers without a length
 
 
-class Header(NamedTuple):
+class ImageHeader(NamedTuple):
     """What the first bytes of an image tell.
 
     ::
@@ -45,7 +45,7 @@ class Header(NamedTuple):
         return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
 
 
-def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> Header:
+def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> ImageHeader:
     """Read an image's header, told by its content; FormatError for what is no image, or larger than ``most_pixels``.
 
     ::
@@ -93,7 +93,7 @@ def _number(data: bytes, at: int, size: int, *, big: bool = False) -> int:
     return int.from_bytes(piece, "big" if big else "little")
 
 
-def _jpeg(data: bytes) -> Header:
+def _jpeg(data: bytes) -> ImageHeader:
     at = 2
     size: tuple[int, int, bool] | None = None
     turned: int | None = None
@@ -122,10 +122,10 @@ def _jpeg(data: bytes) -> Header:
     if size is None:
         raise FormatError(f"the jpeg image tells no size: no frame header in its {len(data)} bytes", _TRUNCATED)
     width, height, plain = size
-    return Header("jpeg", width, height, turned or 1, plain)
+    return ImageHeader("jpeg", width, height, turned or 1, plain)
 
 
-def _png(data: bytes) -> Header:
+def _png(data: bytes) -> ImageHeader:
     if data[12:16] != b"IHDR":
         raise FormatError(f"the png image does not begin with its header: {bytes(data[12:16])!r} instead of b'IHDR'")
     width, height = _number(data, 16, 4, big=True), _number(data, 20, 4, big=True)
@@ -144,20 +144,20 @@ def _png(data: bytes) -> Header:
         elif kind == b"IEND":
             break
         at += 12 + length
-    return Header("png", width, height, turned, plain)
+    return ImageHeader("png", width, height, turned, plain)
 
 
-def _webp(data: bytes) -> Header:
+def _webp(data: bytes) -> ImageHeader:
     kind = data[12:16]
     if kind == b"VP8X":
         flags = data[20]
         width, height = _number(data, 24, 3) + 1, _number(data, 27, 3) + 1
-        return Header("webp", width, height, _webp_orientation(data) if flags & 8 else 1, not flags & 2)
+        return ImageHeader("webp", width, height, _webp_orientation(data) if flags & 8 else 1, not flags & 2)
     if kind == b"VP8L":
         bits = _number(data, 21, 4)
-        return Header("webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+        return ImageHeader("webp", (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
     if kind == b"VP8 ":
-        return Header("webp", _number(data, 26, 2) & 0x3FFF, _number(data, 28, 2) & 0x3FFF)
+        return ImageHeader("webp", _number(data, 26, 2) & 0x3FFF, _number(data, 28, 2) & 0x3FFF)
     raise FormatError(f"the webp image begins with {bytes(kind)!r}; VP8, VP8L or VP8X was expected")
 
 
@@ -173,18 +173,18 @@ def _webp_orientation(data: bytes) -> int:
     return 1
 
 
-def _bmp(data: bytes) -> Header:
+def _bmp(data: bytes) -> ImageHeader:
     header_size = _number(data, 14, 4)
     if header_size == 12:
-        return Header("bmp", _number(data, 18, 2), _number(data, 20, 2), plain=False)
+        return ImageHeader("bmp", _number(data, 18, 2), _number(data, 20, 2), plain=False)
     width, height = _number(data, 18, 4), _number(data, 22, 4)
     # A negative height says that the first row is the uppermost.
     height = (1 << 32) - height if height >= 1 << 31 else height
     plain = header_size in _BITMAP_HEADERS and _number(data, 28, 2) == 24 and _number(data, 30, 4) == 0
-    return Header("bmp", width, height, plain=plain)
+    return ImageHeader("bmp", width, height, plain=plain)
 
 
-def _gif(data: bytes) -> Header:
+def _gif(data: bytes) -> ImageHeader:
     width, height = _number(data, 6, 2), _number(data, 8, 2)
     at = 13 + (3 << (data[10] & 7) + 1 if data[10] & 0x80 else 0)
     for _ in range(_MOST_CHUNKS):
@@ -198,15 +198,15 @@ def _gif(data: bytes) -> Header:
         while at < len(data) and data[at]:  # an extension is a chain of blocks, the last one empty
             at += 1 + data[at]
         at += 1
-    return Header("gif", width, height, plain=False)
+    return ImageHeader("gif", width, height, plain=False)
 
 
-def _tiff(data: bytes) -> Header:
+def _tiff(data: bytes) -> ImageHeader:
     told = directory(data, (IMAGE_WIDTH, IMAGE_HEIGHT, ORIENTATION))
     if IMAGE_WIDTH not in told or IMAGE_HEIGHT not in told:
         raise FormatError(f"the tiff image tells no size in the first directory of its {len(data)} bytes")
     turned = told.get(ORIENTATION, 1)
-    return Header("tiff", told[IMAGE_WIDTH], told[IMAGE_HEIGHT], turned if 1 <= turned <= 8 else 1, plain=False)
+    return ImageHeader("tiff", told[IMAGE_WIDTH], told[IMAGE_HEIGHT], turned if 1 <= turned <= 8 else 1, plain=False)
 
 
 _MAGICS: dict[str, tuple[bytes, ...]] = {
@@ -217,7 +217,7 @@ _MAGICS: dict[str, tuple[bytes, ...]] = {
     "gif": (b"GIF87a", b"GIF89a"),
     "tiff": (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"),
 }
-_READERS: dict[str, Callable[[bytes], Header]] = {
+_READERS: dict[str, Callable[[bytes], ImageHeader]] = {
     "jpeg": _jpeg,
     "png": _png,
     "webp": _webp,

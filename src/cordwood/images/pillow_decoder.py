@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cordwood.errors import FormatError
-from cordwood.images.header import Header, check_size
+from cordwood.images.header import ImageHeader, check_size
 
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
@@ -27,7 +27,7 @@ _PLUGINS = {
 }
 
 
-def open_rgb(data: bytes, header: Header, scale: int, most_pixels: int) -> "Image.Image":
+def open_rgb(data: bytes, header: ImageHeader, scale: int, most_pixels: int) -> "Image.Image":
     """The image in RGB as ``convert("RGB")`` gives it, except that 16-bit grey keeps its upper byte.
 
     ::

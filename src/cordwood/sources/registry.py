@@ -15,7 +15,7 @@ from cordwood.sources.base import Source, SourceOptions
 from cordwood.sources.files.sniff import survey
 from cordwood.sources.kinds.dataset import DatasetSource, IterableSource
 from cordwood.sources.kinds.image_folder import ImageFolder, PlainImageFolder
-from cordwood.sources.kinds.manifest import Manifest
+from cordwood.sources.kinds.manifest import ManifestSource
 from cordwood.sources.kinds.sample_file import SampleFile
 from cordwood.sources.kinds.tensor_folder import TensorFolder
 
@@ -23,7 +23,7 @@ GROUP: Final = "cordwood.sources"
 BUILT_IN: Final[tuple[type[Source], ...]] = (
     ImageFolder,
     PlainImageFolder,
-    Manifest,
+    ManifestSource,
     TensorFolder,
     SampleFile,
     DatasetSource,

@@ -34,7 +34,7 @@ from cordwood.tensors.loading.storages import restorer
 from cordwood.tensors.saving.collect import Collected, collect, rebuilds_view
 from cordwood.tensors.unpickle.allowlist import Allowed, Handled
 from cordwood.tensors.unpickle.machine import Machine
-from cordwood.tensors.unpickle.rebuild import Refused
+from cordwood.tensors.unpickle.rebuild import RefusedPickle
 from cordwood.tensors.unpickle.work_budget import Effort
 
 __all__ = [
@@ -199,7 +199,7 @@ def rebuild_storage(
 ) -> UntypedStorage:
     """A storage out of its records; every size is checked before memory is taken."""
     if type(nbytes) is not int or nbytes < 0 or type(location) is not str or type(records) is not list:
-        raise Refused("a storage of other parts than a location, a size and records")
+        raise RefusedPickle("a storage of other parts than a location, a size and records")
     (allotment or Allotment(None)).take(nbytes, "a storage")
     end = 0
     for record in records:
@@ -209,12 +209,12 @@ def rebuild_storage(
             or type(record[0]) is not int
             or type(record[1]) is not int
         ):
-            raise Refused("a record of other parts than an offset, a size and bytes")
+            raise RefusedPickle("a record of other parts than an offset, a size and bytes")
         if not 0 <= record[0] - end < 16 or record[1] <= 0 or record[0] + record[1] > nbytes:
-            raise Refused(f"a record of {record[1]} bytes at {record[0]} of a storage of {nbytes}")
+            raise RefusedPickle(f"a record of {record[1]} bytes at {record[0]} of a storage of {nbytes}")
         end = record[0] + record[1]
     if nbytes - end > (15 if records else 0):
-        raise Refused(f"a storage of {nbytes} bytes, of which records tell {end}")
+        raise RefusedPickle(f"a storage of {nbytes} bytes, of which records tell {end}")
     storage = new_storage(nbytes)
     memory = bytes_of(storage)
     end = 0
@@ -230,22 +230,22 @@ def rebuild_storage(
 
 def _read(out: Any, coding: Any, data: Any, crc: Any) -> None:
     if type(data) is not bytes:
-        raise Refused("a record without bytes")
+        raise RefusedPickle("a record without bytes")
     if coding == "raw":
         if len(data) != len(out) or _native.crc32c(data) != crc:
-            raise Refused("a raw record whose size or checksum is wrong; the file is damaged")
+            raise RefusedPickle("a raw record whose size or checksum is wrong; the file is damaged")
         memoryview(out)[:] = data
         return
     info = codecs.frame_info(data)
     if coding != "frame" or info.nbytes != len(out) or out.ctypes.data % DTYPES[info.dtype].itemsize:
-        raise Refused(f"a record of coding {coding!r:.20} and {info.nbytes} bytes, in place of {len(out)}")
+        raise RefusedPickle(f"a record of coding {coding!r:.20} and {info.nbytes} bytes, in place of {len(out)}")
     codecs.decode(data, out=out.view(DTYPES[info.dtype].numpy).reshape(info.shape), threads=None)  # type: ignore[arg-type]
 
 
 def rebuild_typed(storage: Any, dtype: Any) -> TypedStorage:
     """A storage under a dtype, as torch's rebuild functions take it."""
     if not isinstance(storage, UntypedStorage) or not isinstance(dtype, torch.dtype):
-        raise Refused("a typed storage that is not made of a storage and a dtype")
+        raise RefusedPickle("a typed storage that is not made of a storage and a dtype")
     return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
@@ -255,8 +255,8 @@ class Unpickler:
     def __init__(self, file: Any, *, encoding: str = "utf-8", **_: Any) -> None:
         self._file = file
         self._encoding = encoding
-        self._world = Allowed(self._persistent, str(getattr(file, "name", "the pickle")))
-        self._world.otherwise = "; this pickle module keeps to the list also with weights_only=False"
+        self._hooks = Allowed(self._persistent, str(getattr(file, "name", "the pickle")))
+        self._hooks.otherwise = "; this pickle module keeps to the list also with weights_only=False"
         self._allotment = Allotment(None)  # one for all storages
         self._ours = {
             f"{__name__}.rebuild_storage": Handled("rebuild_storage", self._rebuild_storage, measured=True),
@@ -266,7 +266,7 @@ class Unpickler:
 
     def find_class(self, module: str, name: str) -> Any:
         """What a name stands for, if it is on the list; torch.load overrides this, and asks it for the rest."""
-        return self._ours.get(f"{module}.{name}") or self._world.find_global(module, name)
+        return self._ours.get(f"{module}.{name}") or self._hooks.find_global(module, name)
 
     def persistent_load(self, identity: Any) -> Any:
         """torch.load puts its own in place of this."""
@@ -288,8 +288,8 @@ class Unpickler:
         data = self._file.read()
         if not data:
             raise EOFError("Ran out of input")  # as pickle does: programs read objects until they see it
-        self._world.effort = Effort(len(data), self._allotment.left)
-        machine = Machine(data, _Finding(self._world, self), self._world.where, encoding=self._encoding)
+        self._hooks.effort = Effort(len(data), self._allotment.left)
+        machine = Machine(data, _Finding(self._hooks, self), self._hooks.where, encoding=self._encoding)
         value = machine.run()
         if start is not None:
             self._file.seek(start + machine.position)
@@ -306,16 +306,16 @@ def _told_to(persistent_load: Any) -> _Restore | None:
 
 
 class _Finding:
-    """The allowed world, with names looked up where torch can have its say."""
+    """The hooks of the list, with names looked up where torch can have its say."""
 
-    def __init__(self, world: Allowed, unpickler: Unpickler) -> None:
+    def __init__(self, hooks: Allowed, unpickler: Unpickler) -> None:
         self.find_global = unpickler.find_class
-        self.call = world.call
-        self.make = world.make
-        self.build = world.build
-        self.persistent = world.persistent
-        self.extend = world.extend
-        self.update = world.update
+        self.call = hooks.call
+        self.make = hooks.make
+        self.build = hooks.build
+        self.persistent = hooks.persistent
+        self.extend = hooks.extend
+        self.update = hooks.update
 
 
 def dump(obj: Any, file: Any, protocol: int | None = None, **options: Any) -> None:

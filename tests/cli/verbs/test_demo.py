@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from cordwood import cli, demo
-from cordwood.demo import Report, format_page, format_report
+from cordwood.demo import DemoReport, format_page, format_report
 from cordwood.demo.acts import doctor
 from cordwood.demo.run import MARKER, claim_folder
 from cordwood.doctor.report.report import Report as DoctorsReport
@@ -25,12 +25,12 @@ IMAGES = 16
 
 
 @pytest.fixture
-def reports(monkeypatch: pytest.MonkeyPatch) -> list[Report]:
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[DemoReport]:
     """What the command's demos have found; few images need no workers to be packed, and nobody looks at the times."""
-    found: list[Report] = []
+    found: list[DemoReport] = []
     really = demo.run_demo
 
-    def run_demo(*words: object, **options: object) -> Report:
+    def run_demo(*words: object, **options: object) -> DemoReport:
         found.append(really(*words, **options))  # type: ignore[arg-type]
         return found[-1]
 
@@ -66,7 +66,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 def test_the_demo_from_end_to_end(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    reports: list[Report],
+    reports: list[DemoReport],
     told: list[dict[str, object]],
 ) -> None:
     folder = tmp_path / "made"
@@ -91,7 +91,7 @@ def check_width(out: str, err: str, folder: Path) -> None:
     assert [line for line in wide if not line.startswith(copied) and str(folder) not in line] == []
 
 
-def check_sizes(report: Report) -> None:
+def check_sizes(report: DemoReport) -> None:
     rows = {row.title: row for row in report.compared.rows}
     assert [title for title, row in rows.items() if not row.exact] == ["JPEG, quality 92"]
     assert all(row.read_seconds > 0 for row in rows.values())
@@ -109,14 +109,14 @@ def check_sizes(report: Report) -> None:
     assert [row.title for row in report.views.rows if not row.shared] == ["torch.save(clones of views)"]
 
 
-def check_training(report: Report) -> None:
+def check_training(report: DemoReport) -> None:
     rows = report.training.rows
     assert [row.same for row in rows] == [True] * 3
     assert len({tuple(step.loss for step in row.steps) for row in rows}) == 1
     assert [row.ours for row in rows] == [False, False, True]
 
 
-def check_the_loop(report: Report, finding: dict[str, object], folder: Path) -> None:
+def check_the_loop(report: DemoReport, finding: dict[str, object], folder: Path) -> None:
     """The advice is followed to the letter: what was run and written is what was printed."""
     result = report.doctored
     assert result.closed
@@ -151,7 +151,7 @@ def check_the_loop(report: Report, finding: dict[str, object], folder: Path) -> 
     assert not doctor.same_batches(folder / doctor.UNCHANGED, folder / "train.cordwood")
 
 
-def check_what_is_named(report: Report, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def check_what_is_named(report: DemoReport, out: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Files that are there, and commands that work."""
     assert [made.path.relative_to(report.folder).as_posix() for made in report.made] == [
         "index.html",

@@ -15,13 +15,13 @@ import pytest
 
 from cordwood import cli
 from cordwood.cli.verbs.doctor import _Judging, print_report
-from cordwood.doctor.evidence.findings import Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.run import script
 from tests.doctor.evidences import make_report
 
 Output = pytest.CaptureFixture[str]
-FINDING = Finding("hidden-sync", "message", "fix", Place("t.py", 3), 20.0, 1.0, "measured")
+FINDING = Finding("hidden-sync", "message", "fix", CodeLine("t.py", 3), 20.0, 1.0, "measured")
 
 
 @dataclass
@@ -32,10 +32,10 @@ class Runs:
     report: Report | None = None
     remove: Path | None = None  # a folder that the script removes
     look: Callable[[], object] = lambda: None  # called when the script begins
-    calls: list[tuple[str, list[str], script.Options, bool]] = field(default_factory=list)
+    calls: list[tuple[str, list[str], script.DoctorOptions, bool]] = field(default_factory=list)
 
     def __call__(
-        self, target: str, arguments: list[str], options: script.Options, *, module: bool = False
+        self, target: str, arguments: list[str], options: script.DoctorOptions, *, module: bool = False
     ) -> tuple[int, Report | None]:
         self.look()
         self.calls.append((target, list(arguments), options, module))
@@ -84,7 +84,7 @@ def test_what_comes_before_it_is_the_doctors(runs: Runs) -> None:
     assert cli.main(["doctor", *words]) == 0
     ((target, arguments, options, module),) = runs.calls
     assert (target, arguments, module) == ("pkg.train", ["--steps", "7"], True)
-    assert options == script.Options(steps=50, seconds=3.0, pstats=str(Path.cwd() / "p.stats"))
+    assert options == script.DoctorOptions(steps=50, seconds=3.0, pstats=str(Path.cwd() / "p.stats"))
 
 
 def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cordwood.demo.acts.views import view_ways
 from cordwood.demo.acts.ways import GOALS
-from cordwood.demo.report import BatchRow, Row, Step, TrainingRow, ViewRow
+from cordwood.demo.report import BatchRow, SampleRow, Step, TrainingRow, ViewRow
 from cordwood.demo.terminal.text import compared_text, doctored_text, format_report, training_text, views_text
 from tests.demo.reports import make_doctored, make_report
 
@@ -150,7 +150,7 @@ def test_tables_with_the_longest_names_and_figures_fit() -> None:
     goals = max((f'codecs.encode(x, "{goal}")' for goal in GOALS), key=len)
     compared = replace(
         report.compared,
-        rows=[Row("plain", 603_611, 0.0123, True), Row(goals, 9_635_291, 0.123, True)],
+        rows=[SampleRow("plain", 603_611, 0.0123, True), SampleRow(goals, 9_635_291, 0.123, True)],
         batches=[BatchRow("the JPEG files, prepared again", 0.1, 12.0, 64, False)],
     )
     slow = [Step(1.0, 12.0, 2.0)]

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from cordwood.doctor.code.ignores import Ignores, ignored_on_the_line, mistakes_in
-from cordwood.doctor.evidence.findings import Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding
 
 
-def place_in(folder: Path, source: str, marker: str) -> Place:
+def place_in(folder: Path, source: str, marker: str) -> CodeLine:
     file = folder / "train.py"
     file.write_text(source, encoding="utf-8")
     line = next(number for number, text in enumerate(source.splitlines(), 1) if marker in text)
-    return Place(str(file), line)
+    return CodeLine(str(file), line)
 
 
 @pytest.mark.parametrize(
@@ -30,22 +30,22 @@ def place_in(folder: Path, source: str, marker: str) -> Place:
 def test_comments_name_rules(comment: str, ids: set[str], tmp_path: Path) -> None:
     place = place_in(tmp_path, f"total = 0\ntotal += 1  {comment}\nother = 1\n", "total += 1")
     assert ignored_on_the_line(place) == ids
-    assert ignored_on_the_line(Place(place.file, 3)) == set()
+    assert ignored_on_the_line(CodeLine(place.file, 3)) == set()
 
 
 def test_the_comment_may_be_on_any_line_of_the_statement(tmp_path: Path) -> None:
     source = "def f():\n    losses.append(\n        loss\n    )  # cordwood: ignore[graph-leak]\n    other()\n"
     place = place_in(tmp_path, source, "losses.append")
     assert ignored_on_the_line(place) == {"graph-leak"}
-    assert ignored_on_the_line(Place(place.file, 3)) == {"graph-leak"}
-    assert ignored_on_the_line(Place(place.file, 5)) == set()
+    assert ignored_on_the_line(CodeLine(place.file, 3)) == {"graph-leak"}
+    assert ignored_on_the_line(CodeLine(place.file, 5)) == set()
 
 
 def test_a_block_is_silenced_at_its_head_and_not_by_its_body(tmp_path: Path) -> None:
     source = "for batch in loader:  # cordwood: ignore[workers]\n    step(batch)  # cordwood: ignore[hidden-sync]\n"
     place = place_in(tmp_path, source, "for batch")
     assert ignored_on_the_line(place) == {"workers"}
-    assert ignored_on_the_line(Place(place.file, 2)) == {"hidden-sync"}
+    assert ignored_on_the_line(CodeLine(place.file, 2)) == {"hidden-sync"}
 
 
 def test_a_text_that_looks_like_a_comment_is_none(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_text_that_looks_like_a_comment_is_none(tmp_path: Path) -> None:
 def test_a_file_that_is_no_python_or_not_there_silences_nothing(tmp_path: Path) -> None:
     place = place_in(tmp_path, "def (:  # cordwood: ignore[workers]\n  '''", "def")
     assert ignored_on_the_line(place) <= {"workers"}
-    assert ignored_on_the_line(Place(str(tmp_path / "gone.py"), 7)) == set()
+    assert ignored_on_the_line(CodeLine(str(tmp_path / "gone.py"), 7)) == set()
 
 
 def write(folder: Path, table: str) -> Path:
@@ -73,8 +73,8 @@ def test_the_table_silences_rules_everywhere_or_in_some_files(tmp_path: Path) ->
     assert ignores.notes == ()
     assert ignores.why_silenced(Finding("workers", "m", "f")) is not None
     assert ignores.why_silenced(Finding("graph-leak", "m", "f")) is None
-    assert ignores.why_silenced(Finding("hidden-sync", "m", "f", Place(str(script), 1))) is not None
-    assert ignores.why_silenced(Finding("hidden-sync", "m", "f", Place(str(tmp_path / "train.py"), 1))) is None
+    assert ignores.why_silenced(Finding("hidden-sync", "m", "f", CodeLine(str(script), 1))) is not None
+    assert ignores.why_silenced(Finding("hidden-sync", "m", "f", CodeLine(str(tmp_path / "train.py"), 1))) is None
     assert ignores.why_silenced(Finding("hidden-sync", "m", "f")) is None
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from cordwood.doctor.code.layout_fix import mended_array_line, mended_line
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 
-def place(folder: Path, source: str, line: int = 1) -> Place:
+def place(folder: Path, source: str, line: int = 1) -> CodeLine:
     file = folder / "train.py"
     file.write_text(source)
-    return Place(str(file), line)
+    return CodeLine(str(file), line)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from cordwood.doctor.code.layout_origin import origin_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 
 def origin(folder: Path, source: str) -> tuple[str, bool] | None:
@@ -14,7 +14,7 @@ def origin(folder: Path, source: str) -> tuple[str, bool] | None:
     text = dedent(source).strip()
     file = folder / "train.py"
     file.write_text(text)
-    found = origin_of(Place(str(file), len(text.splitlines())))
+    found = origin_of(CodeLine(str(file), len(text.splitlines())))
     if found is None:
         return None
     place, numpy = found
@@ -74,4 +74,4 @@ def test_origins(tmp_path: Path, source: str, expected: tuple[str, bool] | None)
 
 
 def test_a_file_that_is_not_there_has_no_origins(tmp_path: Path) -> None:
-    assert origin_of(Place(str(tmp_path / "gone.py"), 3)) is None
+    assert origin_of(CodeLine(str(tmp_path / "gone.py"), 3)) is None

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from cordwood.doctor.code.loader_call import LoaderCall, find_loader_call, iterated_name
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 
 def script(tmp_path: Path, text: str) -> tuple[Path, int]:
@@ -19,7 +19,7 @@ def script(tmp_path: Path, text: str) -> tuple[Path, int]:
 
 def call_in(tmp_path: Path, text: str) -> LoaderCall:
     path, line = script(tmp_path, text)
-    call = find_loader_call(Place(str(path), line))
+    call = find_loader_call(CodeLine(str(path), line))
     assert call is not None
     return call
 
@@ -93,7 +93,7 @@ def test_names_that_give_the_dataset(tmp_path: Path, text: str, makers: tuple[st
 )
 def test_what_cannot_be_told_is_not_guessed(tmp_path: Path, text: str) -> None:
     path, line = script(tmp_path, text)
-    assert find_loader_call(Place(str(path), line)) is None
+    assert find_loader_call(CodeLine(str(path), line)) is None
 
 
 def test_options_that_are_hidden_are_noticed(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_options_that_are_hidden_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
-    assert find_loader_call(Place(str(tmp_path / "gone.py"), 1)) is None
+    assert find_loader_call(CodeLine(str(tmp_path / "gone.py"), 1)) is None
     assert find_loader_call(None) is None
     assert iterated_name(None) is None
 
@@ -148,4 +148,4 @@ def test_whether_a_script_may_be_imported(tmp_path: Path, more: str, safe: bool)
 )
 def test_the_name_of_what_is_iterated(tmp_path: Path, text: str, name: str | None) -> None:
     path, line = script(tmp_path, text)
-    assert iterated_name(Place(str(path), line)) == name
+    assert iterated_name(CodeLine(str(path), line)) == name

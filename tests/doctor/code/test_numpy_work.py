@@ -6,7 +6,7 @@ import pytest
 
 from cordwood.doctor.code.numpy_work import OPERATION, array_work
 from cordwood.doctor.evidence.evidence import SyncCall
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.stacks import Stacks
 
 SOURCE = """\
@@ -31,12 +31,12 @@ def file(tmp_path: Path) -> str:
 
 def taken(file: str, line: int, operation: str = ".numpy()", elements: int = 50_000) -> SyncCall:
     return SyncCall(
-        Place(file, line), operation, "cpu", 20, 1.0, elements=elements, by_step=dict.fromkeys(range(20), 0.05)
+        CodeLine(file, line), operation, "cpu", 20, 1.0, elements=elements, by_step=dict.fromkeys(range(20), 0.05)
     )
 
 
 def lines_found(calls: list[SyncCall], file: str, line: int) -> dict[int, float]:
-    stacks = Stacks(samples=10, steps=5, array_lines={Place(file, line): 3.0})
+    stacks = Stacks(samples=10, steps=5, array_lines={CodeLine(file, line): 3.0})
     found = array_work(calls, stacks, steps=20)
     assert all(call.operation == OPERATION for call in found)
     return {call.place.line: call.numpy_milliseconds for call in found if call.place is not None}

@@ -7,8 +7,8 @@ import pytest
 
 from cordwood.doctor.code.python_loops import border_lines, find_loops, plain_lines
 from cordwood.doctor.evidence.evidence import LoaderSeen, ModuleSeen
-from cordwood.doctor.evidence.findings import Place
-from cordwood.doctor.evidence.stacks import Sample, Stacks
+from cordwood.doctor.evidence.findings import CodeLine
+from cordwood.doctor.evidence.stacks import Stacks, StackSample
 
 SOURCE = """\
 def weigh(rows):
@@ -46,7 +46,7 @@ def codes(tmp_path: Path) -> dict[str, CodeType]:
 
 def stacks_of(codes: dict[str, CodeType], *samples: tuple[float, str, list[tuple[str, int]]]) -> Stacks:
     taken = [
-        Sample(8, seconds, phase, tuple((codes[name], line) for name, line in stack))
+        StackSample(8, seconds, phase, tuple((codes[name], line) for name, line in stack))
         for seconds, phase, stack in samples
     ]
     return Stacks.of(taken, 2.0, steps=[8])
@@ -81,24 +81,24 @@ def test_each_functions_outermost_loop_inside_the_step(codes: dict[str, CodeType
 def test_loops_that_training_is_made_of_are_none(codes: dict[str, CodeType]) -> None:
     stacks = stacks_of(codes, (0.005, "other", [("train", 17)]))
     file = codes["train"].co_filename
-    called = [ModuleSeen(None, Place(file, 17))]
+    called = [ModuleSeen(None, CodeLine(file, 17))]
     assert [loop.first for loop in find_loops(stacks, set(), 5.0)] == [12]
     assert [loop.first for loop in find_loops(stacks, border_lines(stacks, called, []), 5.0)] == []
-    fed = [LoaderSeen(None, Place(file, 12))]
+    fed = [LoaderSeen(None, CodeLine(file, 12))]
     assert [loop.first for loop in find_loops(stacks, border_lines(stacks, [], fed), 5.0)] == [16]
 
 
 def test_what_is_called_in_a_loop_belongs_to_it(codes: dict[str, CodeType]) -> None:
     stacks = Stacks.of(
-        [Sample(8, 0.004, "other", ((library("torch/functional"), 1), (codes["weigh"], 5)))], 2.0, steps=[8]
+        [StackSample(8, 0.004, "other", ((library("torch/functional"), 1), (codes["weigh"], 5)))], 2.0, steps=[8]
     )
     [loop] = find_loops(stacks, set(), 4.0)
     assert loop.ms == pytest.approx(4.0)
     assert loop.own_ms == 0.0
     file = codes["weigh"].co_filename
-    assert loop.holds(Place(file, 4))
-    assert not loop.holds(Place(file, 6))
-    assert not loop.holds(Place("other.py", 4))
+    assert loop.holds(CodeLine(file, 4))
+    assert not loop.holds(CodeLine(file, 6))
+    assert not loop.holds(CodeLine("other.py", 4))
 
 
 def test_the_lines_around_a_loop_of_plain_python(codes: dict[str, CodeType]) -> None:

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from cordwood.doctor.evidence.evidence import PHASES, Steps
+from cordwood.doctor.evidence.evidence import PHASES, StepTimes
 from cordwood.doctor.report.anatomy import MOST_POINTS, STEP_FIGURES, anatomy, number
 from tests.doctor.evidences import make_steps
 
 
-def steps_of(rows: list[list[float]], first_waits: tuple[float, ...] = ()) -> Steps:
+def steps_of(rows: list[list[float]], first_waits: tuple[float, ...] = ()) -> StepTimes:
     times = np.array(rows, np.float64).reshape(-1, len(PHASES))
-    return Steps(times, len(times), np.array(first_waits, np.float64), np.arange(len(times)))
+    return StepTimes(times, len(times), np.array(first_waits, np.float64), np.arange(len(times)))
 
 
 def test_phases_add_up_to_the_step() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Finding, Level, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding, Level
 from cordwood.doctor.report.comparison import compare
 from cordwood.doctor.report.report import Report
 from tests.doctor.evidences import make_evidence, make_report
@@ -44,7 +44,7 @@ def promise(
     function: str = "",
     level: Level = "high",
 ) -> Finding:
-    return Finding(rule, "m", "f", Place(file, line, function), saves, 2.0, "trial", level=level)
+    return Finding(rule, "m", "f", CodeLine(file, line, function), saves, 2.0, "trial", level=level)
 
 
 def test_faster_as_promised() -> None:
@@ -167,7 +167,7 @@ def test_what_was_not_judged_again_is_not_gone(status: str) -> None:
 
 
 def test_who_calls_torch_save_no_more_has_mended_it() -> None:
-    before = make_report([Finding("bloated-save", "m", "f", Place("train.py", 3), level="medium")])
+    before = make_report([Finding("bloated-save", "m", "f", CodeLine("train.py", 3), level="medium")])
     after = make_report(abstained={"bloated-save": "no torch.save to a file was seen"})
     assert [finding["rule"] for finding in compare(before, after).gone] == ["bloated-save"]
 

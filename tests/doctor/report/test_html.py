@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cordwood.doctor.evidence.evidence import PHASES, Evidence
-from cordwood.doctor.evidence.findings import Detail, Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.charts import class_behind, waterfall
 from cordwood.doctor.report.html import format_html
 from cordwood.doctor.report.report import Report
@@ -50,7 +50,7 @@ class Checked(HTMLParser):
 
 def full_report() -> Report:
     detail = Detail("functions", ("name", "ms"), (("decode", "20.5"), ("resize", "3")))
-    place = Place("/home/me/train.py", 31, "train", "x = y.item()")
+    place = CodeLine("/home/me/train.py", 31, "train", "x = y.item()")
     fix = "if step % 100 == 0:\n    x = y.item()"
     report = make_report(
         [
@@ -114,7 +114,7 @@ def test_without_a_loader_there_are_no_waits_to_show() -> None:
 
 def test_what_comes_from_outside_is_text() -> None:
     detail = Detail(EVIL, (EVIL, EVIL), ((EVIL, EVIL),))
-    place = Place(EVIL, 3, EVIL, EVIL)
+    place = CodeLine(EVIL, 3, EVIL, EVIL)
     report = make_report(
         [Finding(EVIL, EVIL, EVIL, place, 30.0, verified=EVIL, details=(detail,))],
         passed={EVIL: EVIL},

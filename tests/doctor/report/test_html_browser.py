@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cordwood.doctor.evidence.findings import Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
 from tests.doctor.evidences import make_evidence, make_report
 from tests.doctor.report.test_html import full_report
@@ -61,7 +61,7 @@ def long_report() -> Report:
     report = full_report()
     source = "loader = DataLoader(dataset, " + ", ".join(f"an_argument_{number}={number}" for number in range(20)) + ")"
     evil = "</script><script>alert(1)</script><img src='//example.com/x.png' onerror='alert(2)'>"
-    place = Place("/home/me/" + "a_long_folder/" * 12 + "train.py", 3, evil, source)
+    place = CodeLine("/home/me/" + "a_long_folder/" * 12 + "train.py", 3, evil, source)
     other = make_report(
         [Finding("workers", evil + "word" * 60, f"{source}\n# {evil}", place, 40.0, 3.0, "trial")],
         make_evidence({"wait": 40.0, "forward": 9.0}, steps=2500, jitter=0.3, first_waits=(90.0, 5.0)),

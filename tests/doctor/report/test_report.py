@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cordwood.doctor.evidence.evidence import Evidence, ValidationSeen
-from cordwood.doctor.evidence.findings import Detail, Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.wording import NOTHING
 from cordwood.errors import StorageError, UsageError
@@ -18,7 +18,7 @@ def finding(rule: str = "hidden-sync", saves: float | None = 20.0, message: str 
 
 
 def test_the_document_has_what_tools_are_promised() -> None:
-    place = Place("/home/me/train.py", 31, "train", "x = y.item()")
+    place = CodeLine("/home/me/train.py", 31, "train", "x = y.item()")
     document = make_report([finding(place=place, spread_ms=1.0, verified="measured")]).document
     assert {
         "schema_version",
@@ -119,7 +119,7 @@ def test_every_rule_is_accounted_for() -> None:
 def test_what_is_silenced_is_not_told_but_counted(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("x.item()  # cordwood: ignore[hidden-sync]\ny.item()\n", encoding="utf-8")
-    findings = [finding(place=Place(str(script), line)) for line in (1, 2)]
+    findings = [finding(place=CodeLine(str(script), line)) for line in (1, 2)]
     report = make_report(findings, path=script)
     assert [found["line"] for found in report.findings] == [2]
     assert [each["rule"] for each in report.document["rules"]["silenced"]] == ["hidden-sync"]
@@ -132,7 +132,7 @@ def test_what_is_silenced_is_not_told_but_counted(tmp_path: Path) -> None:
 def test_a_comment_that_names_no_rule_is_a_note(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("x.item()  # cordwood: ignore[hiden-sync]\n", encoding="utf-8")
-    report = make_report([finding(place=Place(str(script), 1))], path=script)
+    report = make_report([finding(place=CodeLine(str(script), 1))], path=script)
     assert len(report.findings) == 1
     (note,) = report.document["notes"]
     assert note.endswith("names no rule; did you mean 'hidden-sync'?")
@@ -147,7 +147,7 @@ def test_what_is_wrong_with_the_configuration_is_a_note(tmp_path: Path) -> None:
 def test_odd_facts_and_figures_fit_into_json() -> None:
     evidence = make_evidence()
     evidence.environment |= {"path": Path("/x"), "list": (1, float("inf")), "inner": {3: None}}
-    evidence.validation = [ValidationSeen(None, Place("v.py", 3), batches=4, milliseconds=20.0)]
+    evidence.validation = [ValidationSeen(None, CodeLine("v.py", 3), batches=4, milliseconds=20.0)]
     report = make_report([finding(saves=float("nan"), details=(Detail("t", ("a",), (("b",),)),))], evidence)
     text = json.dumps(report.document, allow_nan=False)
     assert json.loads(text) == report.document
@@ -169,7 +169,7 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path) -> None:
 
 
 def test_a_saved_report_is_the_same_again(tmp_path: Path) -> None:
-    report = make_report([finding(place=Place("t.py", 3))])
+    report = make_report([finding(place=CodeLine("t.py", 3))])
     report.save(tmp_path / "report.json")
     again = Report.load(tmp_path / "report.json")
     assert again.document == report.document

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordwood.doctor.evidence.findings import Detail, Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.html import format_html
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.report_file import check
@@ -19,7 +19,7 @@ from tests.doctor.evidences import make_evidence, make_report
 
 DETAIL = Detail("title", ("a", "b"), (("c", "1"), ("d", "2")))
 DOCUMENT = make_report(
-    [Finding("r", "m", "f", Place("t.py", 3), 10.0, 1.0, "replay", details=(DETAIL,)), Finding("s", "m", "f")],
+    [Finding("r", "m", "f", CodeLine("t.py", 3), 10.0, 1.0, "replay", details=(DETAIL,)), Finding("s", "m", "f")],
     make_evidence(steps=12, first_waits=(9.0, 5.0, 5.0)),
 ).document
 DOCUMENT["layers"] = [

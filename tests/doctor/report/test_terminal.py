@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cordwood.doctor.evidence.evidence import Evidence, ValidationSeen
-from cordwood.doctor.evidence.findings import Detail, Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.terminal import format_text
 from tests.doctor.evidences import make_evidence, make_report
@@ -28,14 +28,14 @@ def full_report() -> Report:
             "cacheable-preprocessing",
             "The same index gives the same tensor twice, " * 8,
             "# once:\ncordwood pack mypkg.data:train_set train.cordwood\n\nloader = cw.Loader(dataset)",
-            Place("/home/me/train.py", 31, "make_loader", "loader = DataLoader(dataset, batch_size=64)"),
+            CodeLine("/home/me/train.py", 31, "make_loader", "loader = DataLoader(dataset, batch_size=64)"),
             saves_ms=41.2,
             spread_ms=3.0,
             verified="trial",
             details=(FUNCTIONS,),
         ),
         Finding("graph-leak", "`losses` grows", "losses.append(loss.item())", level="high"),
-        Finding("shufflenet-g1", "unequal channels", "", Place("m.py", 2, "<module>"), level="info"),
+        Finding("shufflenet-g1", "unequal channels", "", CodeLine("m.py", 2, "<module>"), level="info"),
     ]
     return make_report(
         findings,
@@ -111,7 +111,7 @@ def test_a_plain_terminal_gets_plain_letters() -> None:
 def test_control_characters_in_sources_do_not_reach_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202e\ud800"
     detail = Detail(evil, (evil, evil), ((evil, evil),))
-    place = Place(f"{evil}.py", 3, evil, evil)
+    place = CodeLine(f"{evil}.py", 3, evil, evil)
     report = make_report([Finding("r", evil, evil, place, level="high", details=(detail,))], abstained={"s": evil})
     report.document["notes"] = [evil]
     report.document["verdict"] = evil
@@ -128,6 +128,6 @@ def test_a_run_in_which_nothing_was_seen_is_told_in_few_lines() -> None:
 
 
 def test_files_are_named_as_seen_from_where_the_script_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = make_report([Finding("r", "m", "f", Place("/home/me/src/train.py", 3), level="high")])
+    report = make_report([Finding("r", "m", "f", CodeLine("/home/me/src/train.py", 3), level="high")])
     report.document["folder"] = "/home/me"
     assert "   src/train.py:3\n" in str(report)

@@ -1,7 +1,7 @@
 """The verdict in one line: on health, on the largest finding, and on runs of which little can be said."""
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.wording import NOTHING
 from tests.doctor.evidences import make_evidence, make_report
 
@@ -54,7 +54,7 @@ def test_most_of_a_step_beside_data_and_model_is_no_good_health() -> None:
     assert make_report(evidence=beside).verdict == (
         "90% of each step is neither data nor model, 18.0 ms of 20.0 ms: look there first"
     )
-    found = Finding("python-bound", "m", "f", Place("some/train.py", 9), level="info")
+    found = Finding("python-bound", "m", "f", CodeLine("some/train.py", 9), level="info")
     report = make_report([found], beside)
     assert report.verdict.endswith("18.0 ms of 20.0 ms, most of it at train.py:9: look there first")
     assert report.exit_code == 0

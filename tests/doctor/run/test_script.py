@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cordwood as cw
-from cordwood.doctor.run.script import Options, run_script
+from cordwood.doctor.run.script import DoctorOptions, run_script
 
 TRAINS = """
 import torch
@@ -43,7 +43,7 @@ def written(text: str, name: str = "train.py") -> str:
 def seen(script: str, *arguments: str, module: bool = False) -> dict[str, object]:
     """What the script writes of itself to seen.json; the process is as before afterwards."""
     before = list(sys.argv), list(sys.path), sys.modules["__main__"]
-    code, _ = run_script(script, list(arguments), Options(seconds=0.0), module=module)
+    code, _ = run_script(script, list(arguments), DoctorOptions(seconds=0.0), module=module)
     assert code == 0
     assert (sys.argv, sys.path, sys.modules["__main__"]) == before
     found: dict[str, object] = json.loads(Path("seen.json").read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def test_a_module_finds_itself_as_python_would_have_it(monkeypatch: pytest.Monke
 def test_the_scripts_own_exit_code_is_kept_and_the_report_comes_all_the_same(
     ending: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, report = run_script(written(f"{TRAINS}\nmain()\n{ending}\n"), [], Options(seconds=0.0))
+    found, report = run_script(written(f"{TRAINS}\nmain()\n{ending}\n"), [], DoctorOptions(seconds=0.0))
     assert found == code
     assert report is not None
     assert report.document["steps"]["count"] == 20
@@ -137,7 +137,7 @@ def test_a_child_that_the_script_forks_has_no_report_of_its_own() -> None:
 
 def test_a_traceback_has_no_frames_of_the_doctor(capfd: pytest.CaptureFixture[str]) -> None:
     script = written("import torch\ntorch.nn.Sequential(torch.nn.Linear(4, 2))(torch.ones(3, 3))\n")
-    code, _ = run_script(script, [], Options(seconds=0.0))
+    code, _ = run_script(script, [], DoctorOptions(seconds=0.0))
     errors = capfd.readouterr().err
     assert code == 1
     assert "train.py" in errors
@@ -149,12 +149,12 @@ def test_the_scripts_own_hook_for_exceptions_is_called(
 ) -> None:
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     hooked = "import sys\nsys.excepthook = lambda kind, error, trace: print('HOOK', error, trace.tb_lineno)\n"
-    code, _ = run_script(written(hooked + "raise RuntimeError('boom')"), [], Options(seconds=0.0))
+    code, _ = run_script(written(hooked + "raise RuntimeError('boom')"), [], DoctorOptions(seconds=0.0))
     told = capfd.readouterr()
     assert (code, told.out) == (1, "HOOK boom 3\n")
     assert "Traceback" not in told.err
     broken = hooked.replace("print(", "nowhere(")
-    code, _ = run_script(written(broken + "raise RuntimeError('boom')"), [], Options(seconds=0.0))
+    code, _ = run_script(written(broken + "raise RuntimeError('boom')"), [], DoctorOptions(seconds=0.0))
     told = capfd.readouterr()
     assert code == 1
     assert "Error in sys.excepthook:" in told.err
@@ -170,13 +170,13 @@ def test_builtins_and_the_loader_are_those_of_a_script() -> None:
 
 def test_a_thread_that_is_left_to_train_is_waited_for() -> None:
     script = written(f"{TRAINS}\nimport threading\nthreading.Thread(target=main).start()\n")
-    _, report = run_script(script, [], Options(seconds=0.0))
+    _, report = run_script(script, [], DoctorOptions(seconds=0.0))
     assert report is not None
     assert report.document["steps"]["count"] > 10
 
 
 def test_a_script_that_trains_nothing_is_told_so() -> None:
-    _, report = run_script(written("print('hello')"), [], Options(seconds=0.0))
+    _, report = run_script(written("print('hello')"), [], DoctorOptions(seconds=0.0))
     assert report is not None
     assert report.exit_code == 0
     assert "no optimizer" in str(report)
@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_made_does_not_stop_the_script(
         raise OSError("no space left")
 
     monkeypatch.setattr("tempfile.mkdtemp", refused)
-    code, report = run_script(written(f"{TRAINS}\nmain()\nimport sys; sys.exit(4)"), [], Options(seconds=0.0))
+    code, report = run_script(written(f"{TRAINS}\nmain()\nimport sys; sys.exit(4)"), [], DoctorOptions(seconds=0.0))
     assert (code, report) == (4, None)
     errors = capsys.readouterr().err
     assert "no space left" in errors
@@ -293,14 +293,14 @@ def test_a_report_that_cannot_be_made_keeps_the_scripts_exit_code(
         raise KeyError("a bug of ours")
 
     monkeypatch.setattr("cordwood.doctor.report.report.build_report", broken)
-    code, report = run_script(written(f"{TRAINS}\nmain()\nimport sys; sys.exit(4)"), [], Options(seconds=0.0))
+    code, report = run_script(written(f"{TRAINS}\nmain()\nimport sys; sys.exit(4)"), [], DoctorOptions(seconds=0.0))
     assert (code, report) == (4, None)
     assert "the report could not be made: KeyError" in capsys.readouterr().err
 
 
 def test_programs_that_are_not_watched_are_told_of() -> None:
     script = written("import subprocess, sys\nsubprocess.run([sys.executable, '-c', ''], check=True)")
-    _, report = run_script(script, [], Options(seconds=0.0))
+    _, report = run_script(script, [], DoctorOptions(seconds=0.0))
     assert report is not None
     assert any("torchrun" in note for note in report.document["notes"])
 

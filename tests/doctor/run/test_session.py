@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
 
 import cordwood as cw
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.phases.step_tracker import StepTracker
 from cordwood.doctor.run.session import Session
 from tests.doctor.smallnet import Net, data, seen_steps, train
@@ -205,13 +205,13 @@ class Broken(DeepProbe):
         self.asked.append(step)
         return step in (4, 6)
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         self._maybe("begin")
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         self._maybe("end")
 
-    def finish(self, evidence: Any, watched: Watched) -> None:
+    def finish(self, evidence: Any, watched: WatchedScript) -> None:
         self._maybe("finish")
 
 

@@ -14,9 +14,9 @@ from torch.utils.data import DataLoader, RandomSampler, WeightedRandomSampler
 import cordwood as cw
 from cordwood.doctor.code.loader_call import iterated_name
 from cordwood.doctor.evidence.evidence import LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.determinism import digest
-from cordwood.doctor.trials.pack_change import Kept, PackChange, change_for
+from cordwood.doctor.trials.pack_change import KeptLoading, PackChange, change_for
 from cordwood.doctor.trials.pack_part import part_to_pack
 from cordwood.sources.importing import made
 
@@ -50,15 +50,15 @@ if __name__ == "__main__":
 """
 
 
-def written(folder: Path, text: str, name: str = "train") -> Place:
+def written(folder: Path, text: str, name: str = "train") -> CodeLine:
     path = folder / f"{name}.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text(dedent(text))
     lines = path.read_text().splitlines()
-    return Place(str(path), next(number for number, line in enumerate(lines, 1) if "# here" in line))
+    return CodeLine(str(path), next(number for number, line in enumerate(lines, 1) if "# here" in line))
 
 
-def change_in(place: Place, loader: DataLoader[Any], kept: Kept | None = None) -> PackChange:
+def change_in(place: CodeLine, loader: DataLoader[Any], kept: KeptLoading | None = None) -> PackChange:
     seen = LoaderSeen(loader, place=None, made_at=place)
     digests = [digest(loader.dataset[number]) for number in NUMBERS]
     return change_for(seen, NUMBERS, digests, kept=kept, seconds=300)

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.determinism import digest
-from cordwood.doctor.trials.pack_part import Part, part_to_pack
+from cordwood.doctor.trials.pack_part import PackablePart, part_to_pack
 
 NUMBERS = [0, 3, 7]
 
@@ -59,7 +59,7 @@ class Samples(Dataset[Any]):
         return x if self.form == "lone" else (x, number)
 
 
-def check_rest(part: Part) -> None:
+def check_rest(part: PackablePart) -> None:
     """What is left to do makes of the packed part what the dataset gives, with the same random numbers."""
     assert part.rest is not None
     for number in NUMBERS:

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from cordwood.doctor.evidence.evidence import LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.trials.loader import Setting
 from cordwood.doctor.trials.whole_batches_change import whole_batches
 
@@ -29,7 +29,7 @@ def changed(call: str, folder: Path, setting: Setting = NONE) -> tuple[Any, Any,
     script.write_text(f"{BEFORE}loader = {call}\n")
     before: dict[str, Any] = {}
     exec(compile(script.read_text(), script, "exec"), before)
-    seen = LoaderSeen(before["loader"], None, Place(str(script), LINE))
+    seen = LoaderSeen(before["loader"], None, CodeLine(str(script), LINE))
     lines = whole_batches(seen, setting)
     after: dict[str, Any] = {}
     exec(BEFORE + lines, after)
@@ -82,7 +82,7 @@ def test_calls_that_cannot_be_changed(call: str, tmp_path: Path) -> None:
 
 def test_a_notebook_has_no_file_to_read() -> None:
     loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=3, drop_last=True)
-    text = whole_batches(LoaderSeen(loader, None, Place("<cell 3>", 2)), Setting(0, None))
+    text = whole_batches(LoaderSeen(loader, None, CodeLine("<cell 3>", 2)), Setting(0, None))
     order = "BatchSampler(SequentialSampler(loader.dataset), batch_size=3, drop_last=True)"
     assert f"loader = DataLoader(loader.dataset, sampler={order}, batch_size=None)" in text
     for unseen in (
@@ -91,4 +91,4 @@ def test_a_notebook_has_no_file_to_read() -> None:
         DataLoader(loader.dataset, shuffle=True, generator=torch.Generator()),
     ):
         with pytest.raises(Abstain, match="a sampler that its call does not show"):
-            whole_batches(LoaderSeen(unseen, None, Place("<cell 3>", 2)), Setting(0, None))
+            whole_batches(LoaderSeen(unseen, None, CodeLine("<cell 3>", 2)), Setting(0, None))

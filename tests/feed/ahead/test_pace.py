@@ -3,7 +3,7 @@
 import pytest
 
 from cordwood.feed.ahead import pace as module
-from cordwood.feed.ahead.pace import Pace
+from cordwood.feed.ahead.pace import ReadAhead
 
 MANY = 1 << 30
 
@@ -16,7 +16,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_starts_with_all_cores_and_lets_those_go_that_are_not_needed() -> None:
-    pace = Pace()
+    pace = ReadAhead()
     assert pace.threads == 8
     for _ in range(20):
         busy = 0.9 / pace.threads  # a job of 0.9 cores
@@ -25,7 +25,7 @@ def test_it_starts_with_all_cores_and_lets_those_go_that_are_not_needed() -> Non
 
 
 def test_waiting_brings_threads_back_but_never_more_than_the_cores() -> None:
-    pace = Pace()
+    pace = ReadAhead()
     for _ in range(20):
         pace.look(seconds=1.0, waited=0.0, paused=0.99)
     assert pace.threads == 1
@@ -39,27 +39,27 @@ def test_waiting_brings_threads_back_but_never_more_than_the_cores() -> None:
 
 
 def test_a_little_waiting_changes_nothing() -> None:
-    pace = Pace()
+    pace = ReadAhead()
     pace.look(seconds=1.0, waited=0.01, paused=0.9)
     assert pace.threads == 8
 
 
 def test_ranks_of_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
-    assert Pace().threads == 2
+    assert ReadAhead().threads == 2
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "100")
-    assert Pace().threads == 1
+    assert ReadAhead().threads == 1
 
 
 def test_a_larger_stock_where_all_threads_are_fast_enough_but_not_always() -> None:
-    pace = Pace()
+    pace = ReadAhead()
     pace.batch_is(64 << 20)
     before = pace.depth
     for _ in range(100):
         pace.look(seconds=1.0, waited=0.1, paused=0.3)
     assert before == 2
     assert pace.depth == 16
-    huge = Pace()
+    huge = ReadAhead()
     huge.batch_is(MANY)  # sixteen of them would fill the memory
     for _ in range(100):
         huge.look(seconds=1.0, waited=0.1, paused=0.3)
@@ -67,7 +67,7 @@ def test_a_larger_stock_where_all_threads_are_fast_enough_but_not_always() -> No
 
 
 def test_what_the_caller_fixed_stays() -> None:
-    pace = Pace(threads=3, prefetch=5)
+    pace = ReadAhead(threads=3, prefetch=5)
     for waited, paused in ((0.5, 0.5), (0.0, 1.0)):
         for _ in range(20):
             pace.look(seconds=1.0, waited=waited, paused=paused)
@@ -77,7 +77,7 @@ def test_what_the_caller_fixed_stays() -> None:
 
 
 def test_small_batches_are_made_together() -> None:
-    pace = Pace()
+    pace = ReadAhead()
     assert pace.together == 1
     pace.batch_is(1 << 20)
     assert (pace.together, pace.depth) == (8, 16)

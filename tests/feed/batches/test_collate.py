@@ -11,7 +11,7 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from cordwood.feed.batches.collate import Collation, Rule
+from cordwood.feed.batches.collate import CollateRule, Collation
 from cordwood.feed.batches.padding import Padded
 
 NAMES = ("tokens", "boxes", "label")
@@ -29,7 +29,7 @@ def test_without_options_values_stay_what_they_are() -> None:
 
 def test_pad_is_a_tensor_and_lengths_also_where_all_are_equal() -> None:
     collation = Collation({"tokens": "pad", "boxes": ("pad", -100)}, NAMES)
-    assert collation.rules == {"tokens": Rule("pad", 0), "boxes": Rule("pad", -100)}
+    assert collation.rules == {"tokens": CollateRule("pad", 0), "boxes": CollateRule("pad", -100)}
     ragged, filled = collation.field("tokens", RAGGED), collation.field("boxes", RAGGED)
     assert isinstance(ragged, Padded)
     assert ragged.values.tolist() == [[1, 2, 3], [0, 0, 0], [4, 0, 0]]

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordwood.errors import UsageError
-from cordwood.feed.order.steps import Steps
+from cordwood.feed.order.steps import RankBatches
 
 SMALL = st.tuples(st.integers(0, 60), st.integers(1, 9), st.integers(1, 7))
 
 
-def ranks(length: int, batch_size: int, world_size: int, **how: bool) -> list[Steps]:
-    return [Steps(length, batch_size, rank, world_size, **how) for rank in range(world_size)]
+def ranks(length: int, batch_size: int, world_size: int, **how: bool) -> list[RankBatches]:
+    return [RankBatches(length, batch_size, rank, world_size, **how) for rank in range(world_size)]
 
 
-def run(team: list[Steps], consumed: int = 0, steps: int | None = None) -> tuple[list[list[list[int]]], int]:
+def run(team: list[RankBatches], consumed: int = 0, steps: int | None = None) -> tuple[list[list[list[int]]], int]:
     """The batches of each rank, and what is consumed afterwards, by all ranks the same."""
     batches: list[list[list[int]]] = [[] for _ in team]
     while len(batches[0]) != steps:
@@ -106,11 +106,11 @@ def test_eight_ranks_stop_and_six_go_on_with_another_batch_size() -> None:
 def test_an_epoch_without_its_tail_is_over_for_everyone() -> None:
     _, consumed = run(ranks(100, 16, 2, drop_last=True))
     assert consumed == 100
-    assert Steps(100, 1, drop_last=True).left(consumed) == 0
+    assert RankBatches(100, 1, drop_last=True).left(consumed) == 0
     # In the middle of it, a smaller team may find more whole batches in what is left than a larger one.
     _, consumed = run(ranks(100, 16, 2, drop_last=True), steps=2)
     assert consumed == 64
-    assert Steps(100, 6, drop_last=True).left(consumed) == 6
+    assert RankBatches(100, 6, drop_last=True).left(consumed) == 6
 
 
 def test_a_rank_that_would_have_nothing_repeats_a_sample() -> None:
@@ -123,7 +123,7 @@ def test_steps_planned_together_are_the_same(
     small: tuple[int, int, int], drop_last: bool, pad: bool, many: int, data: st.DataObject
 ) -> None:
     length, batch_size, world_size = small
-    one = Steps(
+    one = RankBatches(
         length, batch_size, data.draw(st.integers(0, world_size - 1)), world_size, drop_last, pad and not drop_last
     )
     consumed = data.draw(st.integers(0, length))
@@ -139,7 +139,7 @@ def test_steps_planned_together_are_the_same(
 
 def test_nothing_is_beyond_the_end() -> None:
     for length, consumed, drop_last in ((0, 0, False), (10, 10, False), (10, 8, True)):
-        one = Steps(length, 4, drop_last=drop_last)
+        one = RankBatches(length, 4, drop_last=drop_last)
         assert one.left(consumed) == 0
         assert one.blocks(consumed, 5).sizes.tolist() == []
         with pytest.raises(IndexError, match=f"{consumed} of {length} places are consumed"):
@@ -147,7 +147,7 @@ def test_nothing_is_beyond_the_end() -> None:
 
 
 def test_lengths_of_trillions_cost_nothing() -> None:
-    one = Steps(10**15 + 3, 256, rank=1023, world_size=1024)
+    one = RankBatches(10**15 + 3, 256, rank=1023, world_size=1024)
     assert one.left(0) == -(-(10**15 + 3) // (256 * 1024))
     assert one.positions(one.after(0))[0] == 2 * 256 * 1024 - 256
 
@@ -155,9 +155,9 @@ def test_lengths_of_trillions_cost_nothing() -> None:
 @pytest.mark.parametrize("batch_size", [0, -1, 2.0, True, None, "8"])
 def test_batch_sizes_that_cannot_be_are_refused(batch_size: object) -> None:
     with pytest.raises(UsageError, match="batch_size is"):
-        Steps(10, batch_size)  # type: ignore[arg-type]
+        RankBatches(10, batch_size)  # type: ignore[arg-type]
 
 
 def test_dropping_and_filling_up_are_refused_together() -> None:
     with pytest.raises(UsageError, match="only one of them"):
-        Steps(10, 2, drop_last=True, pad=True)
+        RankBatches(10, 2, drop_last=True, pad=True)

@@ -51,7 +51,7 @@ def test_sizes_on_the_page_are_those_of_the_library() -> None:
     assert rows_size("| field of the header |") == shard_file.HEADER_SIZE
     assert rows_size("| field of the trailer |") == shard_file.TRAILER_SIZE
     root = node.Node("list", items=(node.Node("str"), node.scalar("int"), node.scalar("numpy", "int16")))
-    made = layout.Layout(schema.Schema(root))
+    made = layout.RowLayout(schema.Schema(root))
     assert made.row_size == 2 * 8 + 4 + 8 + 2 + 1 + 4
 
 

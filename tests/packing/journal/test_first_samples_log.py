@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cordwood as cw
 from cordwood.packing.journal.first_samples_log import FirstSamples, Waiting
-from cordwood.packing.journal.inputs import FAILED, Entry, is_name
+from cordwood.packing.journal.inputs import FAILED, InputEntry, is_name
 from cordwood.packing.journal.shard_log import Log, records
 from cordwood.sources import Input, Source
 from cordwood.store.writing import first_samples
@@ -40,7 +40,7 @@ def folder() -> Iterator[Path]:
 SIZES = st.none() | st.integers(0, 1 << 60)
 NAMES = st.none() | st.text(min_size=1).filter(is_name)
 ENTRIES = st.builds(
-    lambda name, size, stamp, samples: Entry(name, size, None if name is None else stamp, samples),
+    lambda name, size, stamp, samples: InputEntry(name, size, None if name is None else stamp, samples),
     NAMES,
     SIZES,
     SIZES,
@@ -83,7 +83,7 @@ def written(folder: Path) -> Path:
     """A log of three parts."""
     log = FirstSamples(folder)
     for number in range(3):
-        log.append(number + 1, [Waiting(number, Entry("a", 1, 2, 1))], [{"x": torch.arange(number)}], ["label"])
+        log.append(number + 1, [Waiting(number, InputEntry("a", 1, 2, 1))], [{"x": torch.arange(number)}], ["label"])
     log.close()
     return folder / LOG
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal import inputs
-from cordwood.packing.journal.inputs import Entry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
 from cordwood.store.format.manifest import canonical
 
 FIRST, AFTER = Position(3, 1), Position(7, 0)
@@ -23,22 +23,22 @@ PARTS = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=5)
 COUNTS = st.integers(0, (1 << 63) - 1)
 SAMPLES = st.integers(-1, 5)
 NAMED = st.builds(
-    Entry,
+    InputEntry,
     st.lists(PARTS, min_size=1, max_size=3).map("/".join),
     st.none() | COUNTS,
     st.none() | st.integers(-(1 << 63), (1 << 63) - 1),
     SAMPLES,
     st.just(1),
 )
-UNNAMED = st.builds(Entry, st.none(), st.none(), st.none(), SAMPLES, st.integers(1, 100))
+UNNAMED = st.builds(InputEntry, st.none(), st.none(), st.none(), SAMPLES, st.integers(1, 100))
 
 
-def expanded(entries: list[Entry]) -> list[Entry]:
+def expanded(entries: list[InputEntry]) -> list[InputEntry]:
     return [entry._replace(inputs=1) for entry in entries for _ in range(entry.inputs)]
 
 
 @given(st.lists(NAMED, unique_by=lambda entry: entry.name) | st.lists(UNNAMED))
-def test_what_is_written_comes_back(tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]) -> None:
+def test_what_is_written_comes_back(tmp_path_factory: pytest.TempPathFactory, entries: list[InputEntry]) -> None:
     store = tmp_path_factory.mktemp("store")
     lines = Lines()
     for entry in entries:
@@ -51,7 +51,7 @@ def test_what_is_written_comes_back(tmp_path_factory: pytest.TempPathFactory, en
 
 
 @given(st.lists(NAMED | UNNAMED), st.data())
-def test_lines_that_go_on_end_with_the_same_bytes(entries: list[Entry], data: st.DataObject) -> None:
+def test_lines_that_go_on_end_with_the_same_bytes(entries: list[InputEntry], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(entries)))
     whole, first = Lines(), Lines()
     for entry in entries:
@@ -67,7 +67,7 @@ def test_lines_that_go_on_end_with_the_same_bytes(entries: list[Entry], data: st
 def test_inputs_without_names_become_runs() -> None:
     lines = Lines()
     for samples in [1] * 1000 + [0, 0, -1, 1]:
-        lines.add(Entry(None, 5, 6, samples))
+        lines.add(InputEntry(None, 5, 6, samples))
     assert lines.text() == b"[1000,1]\n[2,0]\n[1,-1]\n[1,1]\n"
     lines.clear()
     assert lines.text() == b""
@@ -76,13 +76,13 @@ def test_inputs_without_names_become_runs() -> None:
 def test_pieces_of_one_input_become_one_line() -> None:
     lines = Lines()
     for samples in (2, 3):
-        lines.add(Entry("a", 1, None, samples))
-    lines.add(Entry("b", 1, None, -1))
+        lines.add(InputEntry("a", 1, None, samples))
+    lines.add(InputEntry("b", 1, None, -1))
     assert lines.text() == b'["a",1,null,5]\n["b",1,null,-1]\n'
 
 
 def test_where_the_files_are_and_what_is_in_them(tmp_path: Path) -> None:
-    inputs.write(tmp_path, 3, Position(), Position(1, 0), Totals(1, 1), inputs.line(Entry("ä/1", 4, 5, 1)))
+    inputs.write(tmp_path, 3, Position(), Position(1, 0), Totals(1, 1), inputs.line(InputEntry("ä/1", 4, 5, 1)))
     text = (tmp_path / "inputs" / "00000003.jsonl").read_text(encoding="ascii")
     header, line = text.splitlines()
     assert json.loads(header)["next"] == [1, 0]
@@ -93,8 +93,8 @@ def test_where_the_files_are_and_what_is_in_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "/etc/passwd", "..", "a/../b", "a//b", "./a", "a/", "a\0b", "a/.."])
 def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="relative path"):
-        Lines().add(Entry(name, None, None, 1))
-    inputs.write(tmp_path, 0, Position(), Position(), Totals(), inputs.line(Entry(name, None, None, 1)))
+        Lines().add(InputEntry(name, None, None, 1))
+    inputs.write(tmp_path, 0, Position(), Position(), Totals(), inputs.line(InputEntry(name, None, None, 1)))
     with pytest.raises(FormatError, match=r"00000000\.jsonl, line 2: an input is named"):
         list(inputs.read(tmp_path, 0).entries())
 
@@ -102,7 +102,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("name", ["..a", "a..b/...", "a b", "\n", "\udcff", "-rf", string.punctuation.replace("/", "")])
 def test_odd_names_are_names(name: str) -> None:
     lines = Lines()
-    lines.add(Entry(name, None, None, 1))
+    lines.add(InputEntry(name, None, None, 1))
     assert Lines(lines.text()).text() == lines.text()
 
 

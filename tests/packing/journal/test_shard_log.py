@@ -30,7 +30,7 @@ def ends(tmp_path: Path) -> list[int]:
 def test_everything_up_to_the_last_checkpoint_is_found(tmp_path: Path, ends: list[int]) -> None:
     found = read(tmp_path, 7)
     assert found is not None
-    assert found == shard_log.Found(checkpoint(2), b"row0row1row2", b"line0\nline1\nline2\n", ends[2])
+    assert found == shard_log.LogContents(checkpoint(2), b"row0row1row2", b"line0\nline1\nline2\n", ends[2])
     assert read(tmp_path, 8) is None
 
 

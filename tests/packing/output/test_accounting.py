@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordwood.packing.journal.inputs import FAILED, Entry, Header, Position, ShardInputs
+from cordwood.packing.journal.inputs import FAILED, InputEntry, InputsHeader, Position, ShardInputs
 from cordwood.packing.output.accounting import Account, Walk
 from cordwood.sources import Input
 
@@ -48,7 +48,7 @@ def test_a_job_that_goes_on_at_any_position_tells_the_rest(counts: list[int], ba
     assert totals.bytes_in == sum(range(len(counts)))
 
 
-def entries_of(account: Account) -> list[Entry]:
+def entries_of(account: Account) -> list[InputEntry]:
     return list(
-        ShardInputs("", Header(account.first, account.position, account.totals), account.lines.text()).entries()
+        ShardInputs("", InputsHeader(account.first, account.position, account.totals), account.lines.text()).entries()
     )

@@ -11,7 +11,7 @@ import pytest
 
 from cordwood.errors import UsageError
 from cordwood.packing.report.progress import PlainLines, Reporter, TerminalBar, reporter
-from cordwood.packing.report.rate import Pace, PackProgress, clock_text, line, parts
+from cordwood.packing.report.rate import PackProgress, RateMeter, clock_text, line, parts
 
 STATE = PackProgress(
     inputs=450,
@@ -42,8 +42,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def pace_of(*states: PackProgress) -> Pace:
-    pace = Pace()
+def pace_of(*states: PackProgress) -> RateMeter:
+    pace = RateMeter()
     for state in states:
         pace.add(state)
     return pace
@@ -69,7 +69,7 @@ def test_a_resumed_run_counts_from_where_it_began() -> None:
 
 
 def test_the_rate_is_that_of_the_last_minute() -> None:
-    pace = Pace()
+    pace = RateMeter()
     done = 0
     for second in range(400):
         done += 1 if second < 200 else 10
@@ -78,7 +78,7 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
 
 
 def test_many_states_in_a_moment_count_as_one() -> None:
-    pace = Pace()
+    pace = RateMeter()
     for number in range(10_001):
         pace.add(PackProgress(inputs=number, samples=2 * number, seconds=number / 1000))
     assert pace.samples_per_second == pytest.approx(2000)
@@ -114,7 +114,7 @@ def test_everything_is_told() -> None:
     )
     unknown = replace(STATE, of_inputs=None, failed=0, dropped=0)
     assert "  ".join(parts(unknown, pace)) == "packing  450  48.9 samples/s  2.0 MB  18.0x smaller"
-    assert parts(PackProgress(of_inputs=0), Pace()) == ["packing 100%", "0/0"]
+    assert parts(PackProgress(of_inputs=0), RateMeter()) == ["packing 100%", "0/0"]
     waiting = replace(PackProgress(of_inputs=9), seconds=3.0)
     assert parts(waiting, pace_of(PackProgress(of_inputs=9), waiting)) == ["packing   0%", "0/9"]
 
@@ -141,7 +141,7 @@ def test_the_bar_shows_the_fraction_and_what_matters_least_gives_way() -> None:
 @pytest.mark.parametrize("width", [50, 60, 79, 90, 100, 120, 200])
 def test_the_bar_stays_where_it_is(width: int) -> None:
     begin = PackProgress(of_inputs=1000, workers=2)
-    pace, seen = Pace(), set()
+    pace, seen = RateMeter(), set()
     for state in (begin, replace(begin, inputs=5, samples=5, seconds=4.0), STATE, replace(STATE, inputs=1000)):
         pace.add(state)
         text = line(state, pace, width)
@@ -151,10 +151,10 @@ def test_the_bar_stays_where_it_is(width: int) -> None:
 
 def test_until_the_first_input_is_done_workers_start() -> None:
     begin = PackProgress(inputs=4, of_inputs=9, resumed=4, workers=2)
-    assert parts(begin, Pace()) == ["packing  44%", "4/9", "starting 2 workers"]
-    assert "starting" not in line(replace(begin, inputs=5), Pace(), 80)
-    assert "starting" not in line(replace(begin, workers=0), Pace(), 80)
-    assert line(replace(begin, workers=1), Pace(), 80).endswith("starting 1 worker")
+    assert parts(begin, RateMeter()) == ["packing  44%", "4/9", "starting 2 workers"]
+    assert "starting" not in line(replace(begin, inputs=5), RateMeter(), 80)
+    assert "starting" not in line(replace(begin, workers=0), RateMeter(), 80)
+    assert line(replace(begin, workers=1), RateMeter(), 80).endswith("starting 1 worker")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_time_as_a_clock_shows_it(seconds: float, text: str) -> None:
     ("values", "told"), [(36_000_000, "18.0x smaller"), (1_980_000, "same size"), (1_000_000, "2.0x larger"), (0, "")]
 )
 def test_it_is_told_whether_the_store_is_smaller_or_larger(values: int, told: str) -> None:
-    shown = parts(PackProgress(inputs=1, raw_bytes=values, stored_bytes=2_000_000), Pace())
+    shown = parts(PackProgress(inputs=1, raw_bytes=values, stored_bytes=2_000_000), RateMeter())
     assert shown == ["packing", "1", "2.0 MB", *([told] if told else [])]
 
 

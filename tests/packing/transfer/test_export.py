@@ -10,7 +10,7 @@ import torch
 import cordwood as cw
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal.inputs import Entry, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, Position, Totals
 from cordwood.packing.transfer import export as exporting
 from cordwood.packing.transfer.export import export
 from tests.packing.packed_stores import Inputs, named, sample, write_packed
@@ -159,7 +159,7 @@ def test_a_file_system_without_upper_and_lower_case(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("name", ["../outside.jpg", "/outside.jpg", "a/../../outside.jpg"])
 def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
     store = write_packed(tmp_path / "store", named(["a.jpg"]))
-    line = inputfiles.line(Entry(name, 1, 1, 1))
+    line = inputfiles.line(InputEntry(name, 1, 1, 1))
     inputfiles.write(store, 0, Position(), Position(1), Totals(), line)
     with pytest.raises(FormatError, match="not a relative path"):
         export(store, tmp_path / "out")
@@ -169,7 +169,7 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("count", [0, 2, 1 << 60])
 def test_the_list_of_another_shard(tmp_path: Path, count: int) -> None:
     store = write_packed(tmp_path / "store", named(["a.jpg"]))
-    line = inputfiles.line(Entry("a.jpg", 1, 1, count))
+    line = inputfiles.line(InputEntry("a.jpg", 1, 1, count))
     inputfiles.write(store, 0, Position(), Position(1), Totals(), line)
     with pytest.raises(FormatError, match="list of another one"):
         export(store, tmp_path / "out")

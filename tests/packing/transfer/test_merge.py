@@ -13,7 +13,7 @@ import cordwood as cw
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal import job_file as job
-from cordwood.packing.journal.inputs import Entry, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, Position, Totals
 from cordwood.packing.transfer.merge import merge
 from cordwood.store.checking.verify import verify
 from cordwood.store.format import shard_index
@@ -318,7 +318,7 @@ def test_a_damaged_plan_is_found(tmp_path: Path, out: Path) -> None:
 
 def test_the_list_of_another_shard(tmp_path: Path, out: Path) -> None:
     path = write_packed(tmp_path / "a", FIRST)
-    lines = inputfiles.line(Entry("cats/9.jpg", 1, 1, 99))
+    lines = inputfiles.line(InputEntry("cats/9.jpg", 1, 1, 99))
     inputfiles.write(path, 0, Position(), Position(1), Totals(), lines)
     with pytest.raises(FormatError, match=r"00000000.jsonl: its inputs have 99 samples, but the shard has"):
         merge([path], out)

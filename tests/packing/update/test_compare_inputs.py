@@ -8,7 +8,7 @@ import pytest
 
 from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal.inputs import Entry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
 from cordwood.packing.update.compare_inputs import DROP, KEEP, MOVED, REDO, compare, gathered
 from cordwood.sources import Input, Source
 
@@ -30,7 +30,7 @@ class Listed(Source):
         return str
 
 
-def write_lists(store: Path, *shards: list[Entry], after: Position | None = None) -> Path:
+def write_lists(store: Path, *shards: list[InputEntry], after: Position | None = None) -> Path:
     done = 0
     for number, entries in enumerate(shards):
         lines = Lines()
@@ -42,8 +42,8 @@ def write_lists(store: Path, *shards: list[Entry], after: Position | None = None
     return store
 
 
-def packed(name: str | None, samples: int = 1, size: int | None = 1, stamp: int | None = 1) -> Entry:
-    return Entry(name, size, stamp, samples)
+def packed(name: str | None, samples: int = 1, size: int | None = 1, stamp: int | None = 1) -> InputEntry:
+    return InputEntry(name, size, stamp, samples)
 
 
 def there(name: str | None, size: int | None = 1, stamp: int | None = 1) -> Input:

@@ -8,7 +8,7 @@ import pytest
 from cordwood.codecs import encode, plan
 from cordwood.store.checking import frame_check
 from cordwood.store.checking.frame_check import FrameChecker
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.schema.node import Node
 from cordwood.store.schema.schema import Schema
 
@@ -27,7 +27,7 @@ def tag(frame: bytes) -> int:
 
 def check(*samples: list[bytes], start: int = 32, **options: Any) -> list[tuple[int, str, str]]:
     """What is wrong with samples of these frames: row, field, and why."""
-    rows = np.zeros(len(samples), Layout(SCHEMA).dtype)
+    rows = np.zeros(len(samples), RowLayout(SCHEMA).dtype)
     at = start
     for row, frames in zip(rows, samples, strict=True):
         row["offsets"] = np.cumsum([at, *map(len, frames)])
@@ -112,7 +112,7 @@ def test_a_frame_without_its_plan() -> None:
 
 def test_memory_that_ends_too_early() -> None:
     frames = good()
-    rows = np.zeros(1, Layout(SCHEMA).dtype)
+    rows = np.zeros(1, RowLayout(SCHEMA).dtype)
     rows["offsets"] = np.cumsum([32, *map(len, frames)])
     rows["tags"] = [tag(frame) for frame in frames]
     memory = np.frombuffer(frames[0][:-3], np.uint8)

@@ -12,7 +12,7 @@ import cordwood as cw
 from cordwood.store.format import row_search
 from cordwood.store.format.manifest import read as read_manifest
 from cordwood.store.format.row_search import FoundRows, find_rows, read_at
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from tests.store.small_stores import ends_of, rows_of, shard
 
 
@@ -21,7 +21,7 @@ def search(path: Path, size: int | None = None, count: int | None = None) -> Fou
     assert schema is not None
     fd = os.open(shard(path, 0), os.O_RDONLY)
     try:
-        return find_rows(fd, os.fstat(fd).st_size if size is None else size, Layout(schema), count)
+        return find_rows(fd, os.fstat(fd).st_size if size is None else size, RowLayout(schema), count)
     finally:
         os.close(fd)
 

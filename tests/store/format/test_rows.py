@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
-from cordwood.store.format.rows import Layout, pack_states, unpack_states
+from cordwood.store.format.rows import RowLayout, pack_states, unpack_states
 from cordwood.store.schema.node import Node, scalar
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.flatten import flatten
@@ -36,7 +36,7 @@ COLUMNS = struct.pack("<q?H", -5, True, 0x3F80)
 
 
 def packed(states: bytes = STATES, offsets: tuple[int, ...] = (32, 40, 50), tags: tuple[int, ...] = (7, 8)) -> bytes:
-    return Layout(SCHEMA).pack_rows(
+    return RowLayout(SCHEMA).pack_rows(
         9, np.array([offsets], np.uint64), np.array([tags], np.uint32), [COLUMNS], [pack_states(states)]
     )
 
@@ -45,7 +45,7 @@ def test_the_bytes_of_a_row() -> None:
     expected = struct.pack("<3Q2I", 32, 40, 50, 7, 8) + COLUMNS + bytes([0, 0b00_00_10_00])
     checksum = _native.crc32c(struct.pack("<Q", 9) + expected)
     assert packed() == expected + struct.pack("<I", checksum)
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     assert layout.row_size == len(expected) + 4
     assert layout.column_slices == (slice(0, 8), slice(8, 9), slice(9, 11))
     assert [dtype.name for dtype in layout.column_dtypes] == ["int64", "bool", "uint16"]
@@ -54,7 +54,7 @@ def test_the_bytes_of_a_row() -> None:
 def test_a_schema_without_frames_columns_or_places() -> None:
     for tree in (Node("dict"), scalar("int"), Node("str"), Node("tuple", (Node("none"),))):
         schema = Schema(tree)
-        layout = Layout(schema)
+        layout = RowLayout(schema)
         count = len(schema.frames)
         rows = layout.pack_rows(
             0,
@@ -70,23 +70,23 @@ def test_a_schema_without_frames_columns_or_places() -> None:
         assert layout.intact(layout.rows(b""), 0).size == 0
 
 
-@given(st.integers(0, 8 * Layout(SCHEMA).row_size - 1))
+@given(st.integers(0, 8 * RowLayout(SCHEMA).row_size - 1))
 def test_a_flipped_bit_is_seen(bit: int) -> None:
     damaged = bytearray(packed())
     damaged[bit // 8] ^= 1 << bit % 8
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     assert not layout.intact(layout.rows(damaged), 9)[0]
 
 
 def test_a_row_at_another_place_is_seen() -> None:
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     rows = layout.rows(packed())
     assert layout.intact(rows, 9).tolist() == [True]
     assert layout.intact(rows, 8).tolist() == [False]
 
 
 def test_columns_are_read_back() -> None:
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     rows = layout.rows(packed() + packed())
     assert layout.column(rows, 0).tolist() == [-5, -5]
     assert layout.column(rows, 1).tolist() == [True, True]
@@ -119,7 +119,7 @@ def test_columns_are_read_back() -> None:
     ],
 )
 def test_what_a_row_may_tell(change: dict[str, Any], good: bool) -> None:
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     rows = layout.rows(packed(**change))
     assert layout.intact(rows, 9).all()
     assert layout.sound(rows, 50).tolist() == [good]
@@ -137,7 +137,7 @@ def test_states_are_packed_two_bits_each(states: list[int]) -> None:
 @given(datasets())
 def test_rows_of_any_samples_are_sound(samples: list[Any]) -> None:
     schema = infer(samples)
-    layout = Layout(schema)
+    layout = RowLayout(schema)
     rows = layout.rows(rows_of(schema, [flatten(schema, sample) for sample in samples], first=3))
     assert layout.intact(rows, 3).all()
     end = int(rows["offsets"][-1, -1])
@@ -145,7 +145,7 @@ def test_rows_of_any_samples_are_sound(samples: list[Any]) -> None:
 
 
 def test_wrong_sizes_are_refused() -> None:
-    layout = Layout(SCHEMA)
+    layout = RowLayout(SCHEMA)
     with pytest.raises(FormatError, match="no whole number of rows"):
         layout.rows(packed()[:-1])
     with pytest.raises(UsageError, match="1 rows of 2 frames"):

@@ -12,7 +12,7 @@ import cordwood as cw
 from cordwood import codecs
 from cordwood.errors import StorageError
 from cordwood.native import _native
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
 from cordwood.store.writing import open_shard
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
@@ -22,14 +22,14 @@ from cordwood.store.writing.prepare import Preparer
 from tests.store.photos import photo, write
 
 
-def encoded(samples: list[Any]) -> tuple[Layout, Encoded]:
+def encoded(samples: list[Any]) -> tuple[RowLayout, Encoded]:
     schema = infer(samples)
     preparer = Preparer(schema)
     chunk = Chunk(len(schema.frames))
     for sample in samples:
         chunk.add(*preparer.prepare(sample))
     coders = [LeafCoder(codecs.plan([np.zeros(1, leaf.stored)], "raw")) for leaf in schema.frames]
-    return Layout(schema), encode(chunk, coders, 1)
+    return RowLayout(schema), encode(chunk, coders, 1)
 
 
 def footers(path: Path) -> list[dict[str, Any]]:

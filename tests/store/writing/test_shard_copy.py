@@ -8,7 +8,7 @@ import pytest
 
 import cordwood as cw
 from cordwood.store.format.manifest import read as read_manifest
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import read_ends, shard_name
 from cordwood.store.writing import shard_copy
 from cordwood.store.writing.shard_copy import Rows, copied, pieces
@@ -21,7 +21,7 @@ def opened(path: Path) -> tuple[bytes, Rows]:
     schema = read_manifest(path).schema
     assert schema is not None
     data, ends = shard.read_bytes(), read_ends(shard)
-    return data, Layout(schema).rows(data[ends.rows_offset : ends.footer_offset])
+    return data, RowLayout(schema).rows(data[ends.rows_offset : ends.footer_offset])
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.loading import storages
 
 
@@ -19,7 +19,7 @@ def test_a_mapping_is_of_the_file_that_was_opened(suffix: str, tmp_path: Path, m
     cw.save(first, path, **goal)  # type: ignore[arg-type]
     map_whole = storages.map_whole
 
-    def replaced_first(source: Source) -> torch.UntypedStorage:
+    def replaced_first(source: ByteSource) -> torch.UntypedStorage:
         cw.save(second, path, **goal)  # type: ignore[arg-type]
         return map_whole(source)
 

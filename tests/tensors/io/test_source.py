@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.io import source as module
-from cordwood.tensors.io.source import Source, open_source
+from cordwood.tensors.io.source import ByteSource, open_source
 
 DATA = bytes(range(256)) * 40
 TRUNCATED = 1
@@ -146,7 +146,7 @@ def test_every_kind_reads_the_same(kind: str, tmp_path: Path) -> None:
 def test_beyond_the_end_is_an_error_that_says_where(kind: str, offset: int, length: int, tmp_path: Path) -> None:
     thing = KINDS[kind](tmp_path / "x.pt")
     with open_source(thing) as source:
-        calls: list[Callable[[Source], object]] = [
+        calls: list[Callable[[ByteSource], object]] = [
             lambda source: source.read(offset, length),
             lambda source: source.part(offset, length, "part"),
         ]
@@ -239,7 +239,7 @@ def eager_threads() -> Iterator[None]:
 def test_threads_share_a_source(tmp_path: Path) -> None:
     wrong: list[int] = []
 
-    def look(source: Source, seed: int) -> None:
+    def look(source: ByteSource, seed: int) -> None:
         for step in range(200):
             offset = (seed * 7919 + step * 104_729) % (len(DATA) - 50)
             if bytes(source.read(offset, 50)) != DATA[offset : offset + 50]:

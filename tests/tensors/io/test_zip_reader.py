@@ -18,7 +18,7 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.io import zip_directory
 from cordwood.tensors.io.source import open_source
 from cordwood.tensors.io.zip_directory import CENTRAL, DESCRIPTOR, DESCRIPTOR32, DESCRIPTOR64, END, LOCAL
-from cordwood.tensors.io.zip_reader import Archive, Entry, is_zip
+from cordwood.tensors.io.zip_reader import Archive, ZipEntry, is_zip
 from cordwood.tensors.io.zip_writer import ZipWriter
 
 LONG = b"contents that repeat " * 50_000
@@ -404,7 +404,7 @@ def test_the_size_of_a_large_entry_that_torch_was_not_allowed_to_finish() -> Non
     extra = struct.pack("<HHQQ", 1, 16, size, 0) + b"FB\x02\x00ZZ"
     header = LOCAL.pack(b"PK\x03\x04", 0, DESCRIPTOR, 0, 0, 0, 0, 0, 0, 1, len(extra)) + b"x" + extra
     archive = recovered(header + bytes(1000))
-    assert archive.entries == {"x": Entry("x", 0, size, size, 0, 0, DESCRIPTOR)}
+    assert archive.entries == {"x": ZipEntry("x", 0, size, size, 0, 0, DESCRIPTOR)}
     with pytest.raises(FormatError, match=f"found 1000 bytes at offset {len(header)}, expected {size}"):
         archive.read(archive.entries["x"])
 

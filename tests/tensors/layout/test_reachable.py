@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from cordwood.tensors.layout.reachable import Copy, Group, Layout, Placed, View, fill, lay_out
+from cordwood.tensors.layout.reachable import Copy, Placed, StorageLayout, View, ViewGroup, fill, lay_out
 from tests.tensors.storages import filled, new_addresses, old_addresses, storages, view_of
 
 
@@ -12,7 +12,7 @@ def matrix(*shape: int, dtype: str = "float32") -> np.ndarray:
     return np.arange(1, np.prod(shape) + 1).astype(dtype).reshape(shape)
 
 
-def check(views: list[View], nbytes: int, layout: Layout) -> None:
+def check(views: list[View], nbytes: int, layout: StorageLayout) -> None:
     """Everything that holds for any layout, against the plain model."""
     old = np.random.default_rng(nbytes).integers(1, 256, nbytes, dtype=np.uint8)
     new = filled(layout, old)
@@ -49,7 +49,7 @@ def check(views: list[View], nbytes: int, layout: Layout) -> None:
     assert in_groups == [number for number, view in enumerate(views) if 0 not in view.shape]
 
 
-def laid_out(base: np.ndarray, *arrays: np.ndarray) -> Layout:
+def laid_out(base: np.ndarray, *arrays: np.ndarray) -> StorageLayout:
     views = [view_of(array, base) for array in arrays]
     layout = lay_out(views, base.nbytes)
     check(views, base.nbytes, layout)
@@ -78,16 +78,16 @@ def test_whole_storages_stay_as_they_are(drawn: tuple[int, list[View]]) -> None:
 
 def test_a_view_of_everything_is_the_storage() -> None:
     x = matrix(10, 3)
-    assert laid_out(x, x) == Layout(120, (Group(0, 120, 0, 120, (0,), (), True),), (Placed(0, (12, 4)),))
+    assert laid_out(x, x) == StorageLayout(120, (ViewGroup(0, 120, 0, 120, (0,), (), True),), (Placed(0, (12, 4)),))
     assert laid_out(x, x.T).placed == (Placed(0, (4, 12)),)
-    assert laid_out(x, x, x.T, x[3]).groups == (Group(0, 120, 0, 120, (0, 1, 2), (), True),)
+    assert laid_out(x, x, x.T, x[3]).groups == (ViewGroup(0, 120, 0, 120, (0, 1, 2), (), True),)
 
 
 def test_a_slice_leaves_its_batch() -> None:
     batch = matrix(16, 3, 4, 4)
     layout = laid_out(batch, batch[5])
     assert layout.nbytes == 3 * 4 * 4 * 4
-    assert layout.groups == (Group(0, 192, 5 * 192, 192, (0,), (), True),)
+    assert layout.groups == (ViewGroup(0, 192, 5 * 192, 192, (0,), (), True),)
     assert layout.placed == (Placed(0, (64, 16, 4)),)
 
 
@@ -233,10 +233,10 @@ def test_scalars() -> None:
 
 
 def test_nothing_reached_is_nothing_kept() -> None:
-    assert lay_out([], 100) == Layout(0, (), ())
+    assert lay_out([], 100) == StorageLayout(0, (), ())
     x = matrix(6, 10)
     empty = laid_out(x, x[:, 4:4], x[6:])
-    assert empty == Layout(0, (), (Placed(0, (40, 4)), Placed(0, (40, 4))))
+    assert empty == StorageLayout(0, (), (Placed(0, (40, 4)), Placed(0, (40, 4))))
     layout = laid_out(x, x[:, 4:4], x[5])
     assert layout.nbytes == 40
     assert [group.views for group in layout.groups] == [(1,)]
@@ -337,7 +337,7 @@ def test_views_that_visit_bytes_over_and_over_are_taken_whole() -> None:
     # A million million visits to five million bytes; the few that it does not reach are not worth finding.
     view = View(1000, 1, (10**6, 10**6), (3, 2))
     layout = lay_out([view], 6 * 10**6)
-    assert layout.groups == (Group(0, 4999996, 1000, 4999996, (0,), (), True),)
+    assert layout.groups == (ViewGroup(0, 4999996, 1000, 4999996, (0,), (), True),)
     assert layout.placed == (Placed(0, (3, 2)),)
 
 

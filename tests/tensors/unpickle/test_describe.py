@@ -35,7 +35,7 @@ def test_a_call_is_told_and_not_made(tmp_path: Path) -> None:
     (made,) = description.root
     assert isinstance(made, Call)
     assert made.arguments[1] == "x"
-    assert Global("pathlib", "PosixPath") in description.world.globals
+    assert Global("pathlib", "PosixPath") in description.hooks.globals
     assert not (tmp_path / "made").exists()
     pickle.loads(data)
     assert (tmp_path / "made").exists()  # so it would have
@@ -66,8 +66,8 @@ def test_what_makes_no_sense_is_refused(opcodes: bytes) -> None:
 
 
 def test_names_of_python_2_are_todays() -> None:
-    world = describe(pickled(glob("__builtin__.set")), "x").world
-    assert list(world.globals) == [Global("builtins", "set")]
+    hooks = describe(pickled(glob("__builtin__.set")), "x").hooks
+    assert list(hooks.globals) == [Global("builtins", "set")]
 
 
 def pickle_of(value: Any) -> bytes:
@@ -133,5 +133,5 @@ def test_nodes_are_told_once_each_also_in_a_cycle() -> None:
 
 def test_every_storage_is_told_with_its_place() -> None:
     data = pickled(tup(tensor("0"), EMPTY_HOOKS, tensor("1")))
-    persistents = describe(data, "x").world.persistents
+    persistents = describe(data, "x").hooks.persistents
     assert [found.identity[2] for found in persistents] == ["0", "1"]

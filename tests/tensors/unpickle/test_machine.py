@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cordwood.errors import FormatError
 from cordwood.tensors.unpickle.allowlist import Allowed
-from cordwood.tensors.unpickle.describe import Call, Inert, describe
+from cordwood.tensors.unpickle.describe import Call, Describer, describe
 from cordwood.tensors.unpickle.machine import Machine, Spanned
 from cordwood.tensors.unpickle.opcode_handlers import DEEPEST
 from tests.tensors.craft import get, glob, pickled, put, text
@@ -90,7 +90,7 @@ def test_a_span_is_a_pickle_of_its_item(value: Any, protocol: int) -> None:
     for found in spanned(description.root):
         assert len(found.starts) == len(found) + 1
         for item, start, end in zip(found, found.starts[:-1], found.starts[1:], strict=True):
-            machine = Machine(data[start:end] + b".", Inert(), "x")
+            machine = Machine(data[start:end] + b".", Describer(), "x")
             machine.memo = dict(description.machine.memo)
             assert same(plain(machine.run()), plain(item))
 
@@ -117,9 +117,9 @@ def test_a_pickle_that_is_cut_is_refused(value: Any, protocol: int, data: st.Dat
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for world in (Inert(), Allowed(no_storage, "x")):
+    for hooks in (Describer(), Allowed(no_storage, "x")):
         try:
-            Machine(data + b".", world, "x").run()
+            Machine(data + b".", hooks, "x").run()
         except FormatError:
             pass
         except AssertionError as error:
@@ -162,20 +162,20 @@ def test_wrong_bytes_are_refused_with_the_reason(data: bytes) -> None:
 
 
 def test_a_pickle_ends_where_it_ends() -> None:
-    machine = Machine(b"\x80\x02K\x07.rest", Inert(), "x")
+    machine = Machine(b"\x80\x02K\x07.rest", Describer(), "x")
     assert machine.run() == 7
     assert machine.position == 5
-    assert Machine(b"xxK\x08.", Inert(), "x", start=2).run() == 8
+    assert Machine(b"xxK\x08.", Describer(), "x", start=2).run() == 8
 
 
 def test_strings_of_python_2_are_text_as_far_as_they_are() -> None:
     data = b"(U\x02ab" + b"U\x01\xffT" + struct.pack("<I", 1) + b"c" + b"t."
-    assert Machine(data, Inert(), "x").run() == ("ab", b"\xff", "c")
-    assert Machine(data, Inert(), "x", encoding="bytes").run() == (b"ab", b"\xff", b"c")
+    assert Machine(data, Describer(), "x").run() == ("ab", b"\xff", "c")
+    assert Machine(data, Describer(), "x", encoding="bytes").run() == (b"ab", b"\xff", b"c")
 
 
 def test_errors_of_the_world_are_told_in_few_words() -> None:
-    class Failing(Inert):
+    class Failing(Describer):
         def find_global(self, module: str, name: str) -> Any:
             raise RuntimeError("x" * 100_000 + "\nmore")
 
@@ -186,7 +186,7 @@ def test_errors_of_the_world_are_told_in_few_words() -> None:
 
 
 def test_errors_of_the_disk_are_not_the_files_fault() -> None:
-    class Failing(Inert):
+    class Failing(Describer):
         def find_global(self, module: str, name: str) -> Any:
             raise OSError("gone")
 
@@ -196,9 +196,9 @@ def test_errors_of_the_disk_are_not_the_files_fault() -> None:
 
 def test_room_is_for_all_values_together() -> None:
     data = pickled(b"(" + b"]" * 300_000 + b"t")
-    assert len(Machine(data, Inert(), "x", room=100_000_000).run()) == 300_000
+    assert len(Machine(data, Describer(), "x", room=100_000_000).run()) == 300_000
     with pytest.raises(FormatError, match="more memory than the limit") as caught:
-        Machine(data, Inert(), "x", room=0).run()
+        Machine(data, Describer(), "x", room=0).run()
     assert caught.value.reason_name == "limit"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from cordwood.cli.completing.words import Option, Value, Verb
+from cordwood.cli.completing.words import Option, Value, VerbWords
 
 _BASH_HEAD = """\
 # bash completion for cordwood, printed by: cordwood completion bash
@@ -88,12 +88,12 @@ fi
 # ---- bash ------------------------------------------------------------------------------------------------------------
 
 
-def bash(verbs: Sequence[Verb]) -> str:
+def bash(verbs: Sequence[VerbWords]) -> str:
     """A function for bash's ``complete -F``; also good for the old bash of macOS."""
     return _BASH_HEAD + "\n".join(line for verb in verbs for line in _bash_verb(verb)) + "\n" + _BASH_TAIL
 
 
-def _bash_verb(verb: Verb) -> Iterator[str]:
+def _bash_verb(verb: VerbWords) -> Iterator[str]:
     taking = [flag for option in verb.options if option.value for flag in option.flags]
     start = "i + 1" if verb.name else "1"
     yield f"    {verb.name or chr(34) * 2})"
@@ -134,7 +134,7 @@ def _bash_value(value: Value) -> str:
 # ---- zsh -------------------------------------------------------------------------------------------------------------
 
 
-def zsh(verbs: Sequence[Verb]) -> str:
+def zsh(verbs: Sequence[VerbWords]) -> str:
     """A function for zsh's completion system."""
     command, *others = verbs
     lines = [f"        {_quoted(each)}" for option in command.options for each in _zsh_option(option)]
@@ -160,7 +160,7 @@ def zsh(verbs: Sequence[Verb]) -> str:
     return _ZSH_HEAD + "\n".join(body) + "\n" + _ZSH_TAIL
 
 
-def _zsh_verb(verb: Verb) -> Iterator[str]:
+def _zsh_verb(verb: VerbWords) -> Iterator[str]:
     specs = [each for option in verb.options for each in _zsh_option(option)]
     for number, value in enumerate(verb.values, 1):
         last = verb.repeats and number == len(verb.values)
@@ -177,7 +177,7 @@ def _zsh_verb(verb: Verb) -> Iterator[str]:
     yield "            ;;"
 
 
-def _zsh_rest(verb: Verb) -> str:
+def _zsh_rest(verb: VerbWords) -> str:
     """What follows the first word."""
     if not verb.behind:
         return "_files"
@@ -212,7 +212,7 @@ def _zsh_value(value: Value) -> str:
 # ---- fish ------------------------------------------------------------------------------------------------------------
 
 
-def fish(verbs: Sequence[Verb]) -> str:
+def fish(verbs: Sequence[VerbWords]) -> str:
     """A list of ``complete`` commands."""
     command, *others = verbs
     lines = ["# fish completion for cordwood, printed by: cordwood completion fish", ""]
@@ -248,4 +248,4 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-SCRIPTS: Final[dict[str, Callable[[Sequence[Verb]], str]]] = {"bash": bash, "zsh": zsh, "fish": fish}
+SCRIPTS: Final[dict[str, Callable[[Sequence[VerbWords]], str]]] = {"bash": bash, "zsh": zsh, "fish": fish}

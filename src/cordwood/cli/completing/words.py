@@ -38,7 +38,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Verb:
+class VerbWords:
     """A verb (the command itself has no name), its options, and what else it takes, in order.
 
     The last of `values` `repeats`; if `ends_options`, what follows the first is not for this command to complete, but
@@ -54,18 +54,18 @@ class Verb:
     behind: tuple[tuple[str, Value], ...] = ()
 
 
-def words_of(parser: argparse.ArgumentParser) -> list[Verb]:
+def words_of(parser: argparse.ArgumentParser) -> list[VerbWords]:
     """The command itself, and all its verbs."""
     (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     helps = {choice.dest: choice.help or "" for choice in verbs._choices_actions}
-    own = Verb("", "", tuple(_options(parser)), (Value("VERB", words=tuple(verbs.choices)),), ends_options=True)
+    own = VerbWords("", "", tuple(_options(parser)), (Value("VERB", words=tuple(verbs.choices)),), ends_options=True)
     return [own, *(_verb(name, helps[name], subparser) for name, subparser in verbs.choices.items())]
 
 
-def _verb(name: str, said: str, parser: argparse.ArgumentParser) -> Verb:
+def _verb(name: str, said: str, parser: argparse.ArgumentParser) -> VerbWords:
     positionals = parser._get_positional_actions()
     last = positionals[-1].nargs if positionals else None
-    return Verb(
+    return VerbWords(
         name,
         said,
         tuple(_options(parser)),

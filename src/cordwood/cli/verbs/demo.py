@@ -5,7 +5,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 
 HELP = "pack a small image folder, compare, train on it, trim views, ask the doctor; two minutes, and a page to look at"
 _EXAMPLES = """\
@@ -33,19 +33,19 @@ def run(arguments: argparse.Namespace) -> int:
     from cordwood.demo import run_demo  # imports torch: `cordwood --help` must not
 
     with ExitStack() as shown:
-        stage = Stage(shown)
+        stage = DemoDisplay(shown)
         run_demo(
             arguments.folder, images=arguments.images, progress=stage.progress, show=stage.show, bar=sys.stderr.isatty()
         )
     return 0
 
 
-class Stage:
+class DemoDisplay:
     """What goes on now on stderr, in a line that is gone when an act is over; the act on stdout."""
 
     def __init__(self, shown: ExitStack) -> None:
         self._shown = shown
-        self._line = shown.enter_context(Progress(sys.stderr))
+        self._line = shown.enter_context(ProgressLine(sys.stderr))
 
     def progress(self, step: str, done: int, total: int) -> None:
         """How far a part of an act is."""
@@ -55,4 +55,4 @@ class Stage:
         """An act that is over."""
         self._shown.close()
         print(f"{act}\n", flush=True)
-        self._line = self._shown.enter_context(Progress(sys.stderr))
+        self._line = self._shown.enter_context(ProgressLine(sys.stderr))

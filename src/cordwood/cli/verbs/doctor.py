@@ -22,7 +22,7 @@ from cordwood.cli.report_files import (
     tell_of_misplaced,
 )
 from cordwood.cli.verbs import doctor_compare
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 from cordwood.common.suggest import did_you_mean, did_you_mean_path
 from cordwood.errors import UsageError
 
@@ -100,7 +100,7 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     for name, file in files.items():  # the script may go to another folder
         setattr(arguments, name, None if file is None else file.absolute())
 
-    from cordwood.doctor.run.script import Options, run_script  # imports torch: `cordwood --help` must not
+    from cordwood.doctor.run.script import DoctorOptions, run_script  # imports torch: `cordwood --help` must not
 
     stderr, spare = sys.stderr, _duplicate(sys.stderr)  # the script may close it, or put something else in its place
     tells = not arguments.quiet and not rank
@@ -108,7 +108,7 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     at_once = are_nobodys(asked, words[0]) if not arguments.module else []
     tell_of_misplaced(words[0], at_once, arguments.module, stderr)
     judging = _Judging(stderr) if tells and stderr.isatty() else None
-    options = Options(
+    options = DoctorOptions(
         steps=arguments.steps,
         seconds=arguments.seconds,
         pstats=None if arguments.pstats is None else str(arguments.pstats),
@@ -152,7 +152,7 @@ def _why_no_profile(report: "Report", profile: Path) -> str:
     return f"cordwood: --pstats {profile} was not written: {printable(why)}"
 
 
-class _Judging(Progress):
+class _Judging(ProgressLine):
     """Tells who waits after the script's end what is being tried out; the script may have closed the stream."""
 
     def __call__(self, step: str, done: int, total: int) -> None:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import UsageError
 
 HELP = "write the samples of a store to files of their own"
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cordwood.common.text import printable
     from cordwood.packing.transfer.export import export  # imports torch: `cordwood --help` must not
 
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         exported = export(
             arguments.store,
             arguments.folder,

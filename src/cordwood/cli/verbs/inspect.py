@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cordwood.cli.tensor_files import Found, find_files
-from cordwood.common.progress_line import Progress
+from cordwood.cli.tensor_files import FoundFile, find_files
+from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import FormatError
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def _look_at_stores(words: list[str], unreadable: dict[str, str]) -> "list[Store
     return stores
 
 
-def _look_at_files(files: list[Found], check: bool, unreadable: dict[str, str]) -> "list[Inspection]":
+def _look_at_files(files: list[FoundFile], check: bool, unreadable: dict[str, str]) -> "list[Inspection]":
     inspections: list[Inspection] = []
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         for number, found in enumerate(files, 1):
             try:
                 inspections.append(_inspect(found, check, _steps(progress, found, number, len(files))))
@@ -96,13 +96,13 @@ def _look_at_files(files: list[Found], check: bool, unreadable: dict[str, str]) 
     return inspections
 
 
-def _inspect(found: Found, check: bool, progress: "Callable[[int, int], None] | None") -> "Inspection":
+def _inspect(found: FoundFile, check: bool, progress: "Callable[[int, int], None] | None") -> "Inspection":
     from cordwood.tensors import inspect  # imports torch: `cordwood --help` must not
 
     return inspect(found.path, check=check, progress=progress)
 
 
-def _steps(progress: Progress, found: Found, number: int, count: int) -> "Callable[[int, int], None] | None":
+def _steps(progress: ProgressLine, found: FoundFile, number: int, count: int) -> "Callable[[int, int], None] | None":
     """Progress within one file, for people who wait in front of a terminal."""
     if not sys.stderr.isatty():
         return None

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 
 HELP = "join stores into a new one, without writing their samples again"
 _EXAMPLES = """\
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cordwood.common.text import printable
     from cordwood.packing.transfer.merge import merge  # imports torch: `cordwood --help` must not
 
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         step = (lambda done, total: progress("shards", done, total)) if sys.stderr.isatty() else None
         merged = merge(arguments.stores, arguments.out, progress=step)
     if arguments.json:

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cordwood.cli.tensor_files import Found, find_files
-from cordwood.common.progress_line import Progress
+from cordwood.cli.tensor_files import FoundFile, find_files
+from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import CordwoodError, FormatError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         if target.exists() and target.samefile(source):
             raise UsageError(f"{target} would be written over itself; say --in-place in place of -o if that is meant")
     outcome = _Outcome(arguments.dry_run)
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         for number, found in enumerate(files, 1):
             try:
                 outcome.trimmed.append(_trim(found, targets.get(found.path), arguments))
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     return _FINDINGS if any(each.damaged for each in outcome.trimmed) else 0
 
 
-def _targets(files: list[Found], output: str, several: bool) -> dict[Path, Path]:
+def _targets(files: list[FoundFile], output: str, several: bool) -> dict[Path, Path]:
     """Where each file goes."""
     folder = Path(output)
     if not several and not folder.is_dir() and not output.endswith("/"):
@@ -111,7 +111,7 @@ def _targets(files: list[Found], output: str, several: bool) -> dict[Path, Path]
     return targets
 
 
-def _trim(found: Found, target: Path | None, arguments: argparse.Namespace) -> "Trimmed":
+def _trim(found: FoundFile, target: Path | None, arguments: argparse.Namespace) -> "Trimmed":
     from cordwood.tensors import trim  # imports torch: `cordwood --help` must not
 
     if arguments.dry_run:
@@ -127,7 +127,7 @@ def _trim(found: Found, target: Path | None, arguments: argparse.Namespace) -> "
         raise FormatError(f"{found.path}: {error.strerror}") from error
 
 
-def _is_left_alone(found: Found, error: CordwoodError) -> bool:
+def _is_left_alone(found: FoundFile, error: CordwoodError) -> bool:
     """Whether there is nothing to trim in a file of this kind, as opposed to one that is broken."""
     from cordwood.tensors import inspect
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cordwood.common.progress_line import Progress
+from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _check(arguments: argparse.Namespace) -> "tuple[Salvaged | None, Verificatio
     from cordwood.store.checking.salvage import salvage  # imports torch: `cordwood --help` must not
     from cordwood.store.checking.verify import verify
 
-    with Progress(sys.stderr) as progress:
+    with ProgressLine(sys.stderr) as progress:
         step = _step(progress, arguments.store)
         if arguments.salvage is None:
             return None, verify(arguments.store, progress=step, threads=arguments.threads)
@@ -77,7 +77,7 @@ def _check(arguments: argparse.Namespace) -> "tuple[Salvaged | None, Verificatio
         return salvaged, salvaged.verification
 
 
-def _step(progress: Progress, store: str) -> Callable[[int, int], None] | None:
+def _step(progress: ProgressLine, store: str) -> Callable[[int, int], None] | None:
     """Progress for people who wait in front of a terminal."""
     if not sys.stderr.isatty():
         return None

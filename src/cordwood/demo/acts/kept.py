@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from cordwood.demo.acts.prepare import Sample
+from cordwood.demo.acts.prepare import PreparedImage
 from cordwood.demo.acts.ways import Way
 
 TIMED_SAMPLES = 48
@@ -19,11 +19,11 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSamples:
     """Samples, the bytes that they take on the disk with whatever they share, and how one is read by its number."""
 
     title: str
-    samples: list[Sample]
+    samples: list[PreparedImage]
     total_bytes: int
     read: Callable[[int], torch.Tensor]
     write_seconds: float | None = None  # for all of them; None: they were there already
@@ -39,7 +39,7 @@ class Kept:
         return all(same_bits(self.read(number), sample.tensor) for number, sample in enumerate(self.samples))
 
 
-def keep(way: Way, samples: list[Sample], folder: Path, progress: Progress) -> Kept:
+def keep(way: Way, samples: list[PreparedImage], folder: Path, progress: Progress) -> KeptSamples:
     """Write the samples below ``folder`` in this way."""
     folder.mkdir()
     paths = [folder / f"{number:05d}{way.suffix}" for number in range(len(samples))]
@@ -56,20 +56,20 @@ def keep(way: Way, samples: list[Sample], folder: Path, progress: Progress) -> K
 
 def kept_files(
     title: str,
-    samples: list[Sample],
+    samples: list[PreparedImage],
     paths: list[Path],
     read: Callable[[Path], torch.Tensor],
     shared_bytes: int = 0,
     write_seconds: float | None = None,
     note: str = "",
     ours: bool = False,
-) -> Kept:
+) -> KeptSamples:
     """Samples in a file each."""
     total = sum(path.stat().st_size for path in paths) + shared_bytes
-    return Kept(title, samples, total, lambda number: read(paths[number]), write_seconds, note, ours)
+    return KeptSamples(title, samples, total, lambda number: read(paths[number]), write_seconds, note, ours)
 
 
-def time_reading(ways: list[Kept], progress: Progress) -> dict[str, float]:
+def time_reading(ways: list[KeptSamples], progress: Progress) -> dict[str, float]:
     """The median seconds to read one sample in each way, in random order, with one thread.
 
     The ways take turns, so that a busy moment of the machine falls on all of them.

@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from cordwood.demo.acts.kept import Kept, Progress, one_thread, same_bits
-from cordwood.demo.acts.prepare import Sample, prepare_image
+from cordwood.demo.acts.kept import KeptSamples, Progress, one_thread, same_bits
+from cordwood.demo.acts.prepare import PreparedImage, prepare_image
 from cordwood.demo.report import BatchRow, Packing
 from cordwood.packing import pack
 from cordwood.packing.report.progress import PackProgress
@@ -57,7 +57,7 @@ def pack_folder(
     return Packing(command(folder, path), packed)
 
 
-def kept_store(samples: list[Sample], packed: Packed) -> Kept:
+def kept_store(samples: list[PreparedImage], packed: Packed) -> KeptSamples:
     """The store as a way to keep these samples; one thread reads it, as with the other ways."""
     images = open_store(packed.path, threads=1).select("image")
 
@@ -66,7 +66,7 @@ def kept_store(samples: list[Sample], packed: Packed) -> Kept:
         return image  # type: ignore[no-any-return]
 
     total = sum(file.stat().st_size for file in Path(packed.path).rglob("*") if file.is_file())
-    return Kept(TITLE, samples, total, read, packed.seconds, ours=True)
+    return KeptSamples(TITLE, samples, total, read, packed.seconds, ours=True)
 
 
 def command(folder: Path, path: Path) -> str:
@@ -76,7 +76,7 @@ def command(folder: Path, path: Path) -> str:
     return shlex.join(words)
 
 
-def time_batches(files: list[Kept], store: Kept, path: Path, progress: Progress) -> list[BatchRow]:
+def time_batches(files: list[KeptSamples], store: KeptSamples, path: Path, progress: Progress) -> list[BatchRow]:
     """What a batch costs in each of these ways, by the median of some random ones; the ways take turns.
 
     Torch has one thread meanwhile, as in a worker of a DataLoader: its own would be of no help to files, and would
@@ -123,6 +123,6 @@ def from_store(dataset: Dataset) -> ReadBatch:
     return read
 
 
-def stacking(way: Kept) -> ReadBatch:
+def stacking(way: KeptSamples) -> ReadBatch:
     """A batch as a DataLoader without workers makes it of files: one after the other, then stacked."""
     return lambda numbers: torch.stack([way.read(number) for number in numbers])

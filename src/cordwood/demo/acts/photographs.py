@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cordwood.demo.report import ImageFolder, Photograph
+from cordwood.demo.report import Photograph, PhotographFolder
 from cordwood.errors import UsageError
 
 # package -> the folder inside it, and the photographs there
@@ -103,7 +103,7 @@ def make_image_folder(
     return sorted(paths, key=lambda path: (path.parent.name, path.name))
 
 
-def describe(folder: Path, paths: list[Path]) -> ImageFolder:
+def describe(folder: Path, paths: list[Path]) -> PhotographFolder:
     """How much there is in the folder, and the first image of each class as a small square picture."""
     from PIL import Image, ImageOps
 
@@ -116,7 +116,7 @@ def describe(folder: Path, paths: list[Path]) -> ImageFolder:
         with Image.open(path) as image:
             ImageOps.fit(image, (PICTURE_SIDE, PICTURE_SIDE)).save(file, "JPEG", quality=PICTURE_QUALITY)
         photographs.append(Photograph(name, file.getvalue()))
-    return ImageFolder(folder, len(paths), sum(path.stat().st_size for path in paths), photographs)
+    return PhotographFolder(folder, len(paths), sum(path.stat().st_size for path in paths), photographs)
 
 
 def choose_crop(rng: np.random.Generator, width: int, height: int) -> Crop:

@@ -17,7 +17,7 @@ STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
 
 
 @dataclass(frozen=True)
-class Sample:
+class PreparedImage:
     """One image on its way: the file it came from, its prepared pixels, and its row of a batch of tensors."""
 
     source: Path
@@ -50,8 +50,8 @@ def prepare_image(image: Image.Image) -> torch.Tensor:
     return normalised(resized_middle(image))
 
 
-def prepare_batch(paths: list[Path]) -> list[Sample]:
+def prepare_batch(paths: list[Path]) -> list[PreparedImage]:
     """Prepare the files as one batch; every sample's tensor is a slice of it."""
     pixels = [prepared_pixels(path) for path in paths]
     batch = torch.stack([normalised(image) for image in pixels])
-    return [Sample(path, image, row) for path, image, row in zip(paths, pixels, batch, strict=True)]
+    return [PreparedImage(path, image, row) for path, image, row in zip(paths, pixels, batch, strict=True)]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from cordwood import codecs
 from cordwood.demo.acts.photographs import JPEG_QUALITY
-from cordwood.demo.acts.prepare import Sample, normalised, prepared_pixels
+from cordwood.demo.acts.prepare import PreparedImage, normalised, prepared_pixels
 from cordwood.tensors import load, save
 
 GOALS = ("fast", "balanced", "small")
@@ -34,7 +34,7 @@ class Way:
     title: str
     name: str  # of its folder
     suffix: str
-    write: Callable[[Sample, Path], None]
+    write: Callable[[PreparedImage, Path], None]
     read: Callable[[Path], torch.Tensor]
     shared: bytes = b""
     note: str = ""
@@ -42,7 +42,7 @@ class Way:
     ours: bool = False
 
 
-def all_ways(samples: list[Sample]) -> list[Way]:
+def all_ways(samples: list[PreparedImage]) -> list[Way]:
     """The ways in the order they are told; ``samples`` are what the plans are chosen on."""
     return [
         Way("torch.save(batch[i])", "torch-slices", ".pt", write_slice, read_tensor, only_one_batch=True),
@@ -57,13 +57,13 @@ def all_ways(samples: list[Sample]) -> list[Way]:
     ]
 
 
-def cordwood_way(samples: list[Sample], goal: str) -> Way:
+def cordwood_way(samples: list[PreparedImage], goal: str) -> Way:
     """Frames of the float tensors themselves, by a plan chosen once for the data set."""
     # Files come class by class: some of every class, not many of the first.
     some = samples[:: max(1, len(samples) // PLANNING_SAMPLES)]
     plan = codecs.plan([sample.tensor.numpy() for sample in some], goal)
 
-    def write(sample: Sample, path: Path) -> None:
+    def write(sample: PreparedImage, path: Path) -> None:
         path.write_bytes(codecs.encode(sample.tensor.numpy(), plan))
 
     def read(path: Path) -> torch.Tensor:
@@ -78,12 +78,12 @@ def reprepare(path: Path) -> torch.Tensor:
     return normalised(prepared_pixels(path))
 
 
-def write_slice(sample: Sample, path: Path) -> None:
+def write_slice(sample: PreparedImage, path: Path) -> None:
     """The trap: the slice is a view, so the file gets the whole batch behind it."""
     torch.save(sample.tensor, path)
 
 
-def write_clone(sample: Sample, path: Path) -> None:
+def write_clone(sample: PreparedImage, path: Path) -> None:
     """A clone owns its bytes and nothing else."""
     torch.save(sample.tensor.clone(), path)
 
@@ -94,7 +94,7 @@ def read_tensor(path: Path) -> torch.Tensor:
     return tensor
 
 
-def write_saved(sample: Sample, path: Path) -> None:
+def write_saved(sample: PreparedImage, path: Path) -> None:
     """The slice as it is; what it does not reach stays out of the file."""
     save(sample.tensor, path)
 
@@ -105,7 +105,7 @@ def read_loaded(path: Path) -> torch.Tensor:
     return tensor
 
 
-def write_zipped(sample: Sample, path: Path) -> None:
+def write_zipped(sample: PreparedImage, path: Path) -> None:
     """The .pt file deflated in a zip archive, as ``zip x.zip x.pt`` does."""
     buffer = io.BytesIO()
     torch.save(sample.tensor.clone(), buffer)
@@ -120,7 +120,7 @@ def read_zipped(path: Path) -> torch.Tensor:
     return tensor
 
 
-def write_pixels(sample: Sample, path: Path) -> None:
+def write_pixels(sample: PreparedImage, path: Path) -> None:
     """The prepared pixels, a byte each."""
     np.save(path, sample.pixels)
 
@@ -130,7 +130,7 @@ def read_pixels(path: Path) -> torch.Tensor:
     return normalised(np.load(path))
 
 
-def write_png(sample: Sample, path: Path) -> None:
+def write_png(sample: PreparedImage, path: Path) -> None:
     """OpenCV's PNG writer; its channels are blue, green, red."""
     cv2.imwrite(str(path), sample.pixels[:, :, ::-1], [cv2.IMWRITE_PNG_COMPRESSION, PNG_LEVEL])
 
@@ -140,12 +140,12 @@ def read_png(path: Path) -> torch.Tensor:
     return normalised(np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR_RGB), dtype=np.uint8))
 
 
-def write_webp(sample: Sample, path: Path) -> None:
+def write_webp(sample: PreparedImage, path: Path) -> None:
     """Lossless WebP of the prepared pixels."""
     Image.fromarray(sample.pixels).save(path, lossless=True, method=WEBP_METHOD)
 
 
-def write_jpeg(sample: Sample, path: Path) -> None:
+def write_jpeg(sample: PreparedImage, path: Path) -> None:
     """A JPEG of the prepared pixels: smaller, but no longer the same pixels."""
     Image.fromarray(sample.pixels).save(path, quality=JPEG_QUALITY)
 

@@ -20,7 +20,7 @@ from cordwood.demo.page.sections import (
     views_section,
 )
 from cordwood.demo.page.style import STYLE
-from cordwood.demo.report import Report
+from cordwood.demo.report import DemoReport
 from cordwood.doctor.report.charts import safe
 from cordwood.doctor.wording import milliseconds
 
@@ -28,7 +28,7 @@ PAGE = "index.html"
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def format_page(report: Report) -> str:
+def format_page(report: DemoReport) -> str:
     """The whole page."""
     acts = (
         images_section(report.images),
@@ -49,7 +49,7 @@ def format_page(report: Report) -> str:
     )
 
 
-def header(report: Report) -> str:
+def header(report: DemoReport) -> str:
     """What it is about, and the figures that people decide by."""
     return (
         '<header>\n<p class="quiet">Cordwood: the demo</p>\n'
@@ -60,7 +60,7 @@ def header(report: Report) -> str:
     )
 
 
-def tiles(report: Report) -> Iterator[str]:
+def tiles(report: DemoReport) -> Iterator[str]:
     """One figure an act."""
     compared, training, doctored = report.compared, report.training, report.doctored
     store = compared.rows[-1]
@@ -83,7 +83,7 @@ def _tile(figure: str, what: str, more: str) -> str:
     return f'<li><strong>{safe(figure)}</strong><span>{safe(what)}</span><span class="quiet">{safe(more)}</span></li>'
 
 
-def files_section(report: Report) -> Iterator[str]:
+def files_section(report: DemoReport) -> Iterator[str]:
     """What is left behind, and what to do with files of one's own."""
     yield section("", "Files, and what is next")
     delete = f"rm -r {shlex.quote(str(report.folder))}"
@@ -101,7 +101,7 @@ def files_section(report: Report) -> Iterator[str]:
     yield "</section>\n"
 
 
-def footer(report: Report) -> str:
+def footer(report: DemoReport) -> str:
     """Where it ran, and how long."""
     facts = report.environment
     machine = f"{facts['processor']}, {counted(facts['cores'], 'core')}, {facts['system']}"

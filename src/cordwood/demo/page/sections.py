@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from cordwood.common.text import counted, human
 from cordwood.demo.page.drawing import FEEDS, OURS, TODAY, Curve, amount_bar, curves, smoothed, span_bar, strip
 from cordwood.demo.page.parts import Line, answer, bar_cell, bar_table, commands, figure_cell, key, section
-from cordwood.demo.report import Compared, ImageFolder, Packing, Training, TrainingRow, Views
+from cordwood.demo.report import Compared, Packing, PhotographFolder, Training, TrainingRow, Views
 from cordwood.demo.terminal.text import uncounted
 from cordwood.doctor.report.charts import safe, swatch
 from cordwood.packing.report.summary import Packed
@@ -17,7 +17,7 @@ from cordwood.packing.report.summary import Packed
 _NUMBER = 4  # bytes of a float32
 
 
-def images_section(images: ImageFolder) -> Iterator[str]:
+def images_section(images: PhotographFolder) -> Iterator[str]:
     """One photograph a class."""
     yield section("1", "An image folder")
     yield (

@@ -8,11 +8,11 @@ from cordwood.common.text import counted, human
 from cordwood.demo.report import (
     BatchRow,
     Compared,
+    DemoReport,
     Doctored,
-    ImageFolder,
     Packing,
-    Report,
-    Row,
+    PhotographFolder,
+    SampleRow,
     Training,
     TrainingRow,
     ViewRow,
@@ -37,7 +37,7 @@ def opening(folder: Path) -> str:
     return "\n".join([f"The main jobs of Cordwood on a small scale, in {folder}", *paragraph(told, margin="")])
 
 
-def images_text(images: ImageFolder) -> str:
+def images_text(images: PhotographFolder) -> str:
     """The first act."""
     files, folders = counted(images.images, "JPEG file"), counted(len(images.photographs), "folder")
     lines = [f"{files} in {folders}, one a class, {human(images.nbytes)}:", str(images.path)]
@@ -137,7 +137,7 @@ def doctored_text(doctored: Doctored) -> str:
     return "\n".join([*heading, "", *_told(transcript(doctored))])
 
 
-def closing(report: Report) -> str:
+def closing(report: DemoReport) -> str:
     """What is left behind, and what to try next."""
     store = shlex.quote(str(report.folder / Path(report.packing.packed.path).name))
     waste = shlex.quote(str(report.folder / "views" / "torch-save-two-views.pt"))
@@ -163,7 +163,7 @@ def closing(report: Report) -> str:
     )
 
 
-def format_report(report: Report) -> str:
+def format_report(report: DemoReport) -> str:
     """All acts together, as they are told one by one while the demo runs."""
     acts = (
         opening(report.folder),
@@ -208,7 +208,7 @@ def _told(lines: list[str] | Iterator[str]) -> list[str]:
     return [line for part in parts for line in part]
 
 
-def _cells(row: Row, share: float) -> tuple[str, ...]:
+def _cells(row: SampleRow, share: float) -> tuple[str, ...]:
     read = milliseconds(row.read_seconds * 1000)
     return (row.title, f"{row.bytes_a_sample:,.0f}", f"{share:.1%}", read, word(row.exact))
 

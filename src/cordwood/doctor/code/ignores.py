@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cordwood.common.suggest import did_you_mean
-from cordwood.doctor.evidence.findings import Finding, Place
+from cordwood.doctor.evidence.findings import CodeLine, Finding
 
 _COMMENT = re.compile(r"#\s*cordwood:\s*ignore\[([^\]]*)\]")
 _BARE = re.compile(r"#\s*cordwood:\s*ignore\b(?!\[[^\]]*\])")
@@ -92,7 +92,7 @@ class Ignores:
                 return f"{entry!r} in [tool.cordwood.doctor] of pyproject.toml"
         return None
 
-    def _matches(self, place: Place | None, pattern: str) -> bool:
+    def _matches(self, place: CodeLine | None, pattern: str) -> bool:
         if place is None or self.folder is None:
             return False
         try:
@@ -129,7 +129,7 @@ def _lines(file: str) -> list[str]:
     return lines if any("cordwood" in line for line in lines) else []
 
 
-def ignored_on_the_line(place: Place) -> set[str]:
+def ignored_on_the_line(place: CodeLine) -> set[str]:
     """The ids of rules in comments of the statement that a place lies in."""
     lines = _lines(place.file)
     if not lines:

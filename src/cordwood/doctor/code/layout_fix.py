@@ -10,7 +10,7 @@ import ast
 import linecache
 
 from cordwood.doctor.code.syntax import covers, tree_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 FROM_ARRAYS = ("from_numpy", "as_tensor", "asarray")
 _TRANSPOSING = ("t", "T", "mT", "transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "rearrange")
@@ -25,13 +25,13 @@ _NAMES = {
 }
 
 
-def mended_line(place: Place | None, made_by: str, cure: str) -> str | None:
+def mended_line(place: CodeLine | None, made_by: str, cure: str) -> str | None:
     """The user's line with the cure behind the expression that makes the tensor; ``made_by`` is "" for an array."""
     found = _expression(place, _NAMES.get(made_by, ()))
     return None if found is None else _put_in(found[0], found[1], "", cure)
 
 
-def mended_array_line(place: Place | None) -> str | None:
+def mended_array_line(place: CodeLine | None) -> str | None:
     """The user's line with the array made contiguous before torch gets it."""
     found = _expression(place, FROM_ARRAYS)
     if found is None or not isinstance(found[1], ast.Call) or not found[1].args:
@@ -53,7 +53,7 @@ def statement_at(tree: ast.Module, line: int) -> ast.stmt | None:
     return max(found, key=lambda node: node.lineno, default=None)
 
 
-def _expression(place: Place | None, names: tuple[str, ...]) -> tuple[str, ast.expr] | None:
+def _expression(place: CodeLine | None, names: tuple[str, ...]) -> tuple[str, ast.expr] | None:
     """The source of the line, if it is one whole statement, and the one expression in it with one of these names."""
     tree = tree_of(place.file) if place is not None else None
     statement = statement_at(tree, place.line) if tree is not None and place is not None else None

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from cordwood.doctor.code.layout_fix import FROM_ARRAYS, last_name, statement_at
 from cordwood.doctor.code.syntax import covers, functions, own_nodes, source_line, tree_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 _TURNING = frozenset(
     ("t", "T", "mT", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "rollaxis", "rearrange")
@@ -20,7 +20,7 @@ _SAME = frozenset(("to", "float", "cpu", "cuda", "detach", "requires_grad_", "na
 _MOST_NAMES = 5  # that a tensor and its parts go by
 
 
-def origin_of(used_at: Place) -> tuple[Place, bool] | None:
+def origin_of(used_at: CodeLine) -> tuple[CodeLine, bool] | None:
     """The line that made what is used at a line, and whether it takes a NumPy array over; None if that is unclear."""
     tree = tree_of(used_at.file)
     if tree is None:
@@ -39,7 +39,7 @@ def origin_of(used_at: Place) -> tuple[Place, bool] | None:
         return None
     made = next(iter(found.values()))
     function = next((each.name for each in reversed(_around(tree, made.lineno))), "<module>")
-    place = Place(used_at.file, made.lineno, function, source_line(used_at.file, made.lineno))
+    place = CodeLine(used_at.file, made.lineno, function, source_line(used_at.file, made.lineno))
     return place, _has(made, FROM_ARRAYS)
 
 

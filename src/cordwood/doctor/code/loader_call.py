@@ -1,6 +1,6 @@
 """The user's own code around a DataLoader: how it is called, where its dataset comes from, and what may be imported.
 
-    call = find_loader_call(Place("train.py", 41))
+    call = find_loader_call(CodeLine("train.py", 41))
     call.dataset                            # "train_set", as it stands there
     call.arguments["batch_size"]            # "args.batch_size"
     call.with_call("cw.Loader(ds)")         # "loader = cw.Loader(ds)"
@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 from torch.utils.data import DataLoader
 
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 _POSITIONAL = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn")
 _MOST_BYTES = 4 << 20  # of a file of code
@@ -63,7 +63,7 @@ class LoaderCall:
         return self.statement.replace(self.call, other, 1)
 
 
-def find_loader_call(place: Place | None) -> LoaderCall | None:
+def find_loader_call(place: CodeLine | None) -> LoaderCall | None:
     """The call of a DataLoader at a place; None if there is none, or more than one, or the file cannot be read."""
     tree, source = _parsed(place)
     if place is None or tree is None:
@@ -97,7 +97,7 @@ def find_loader_call(place: Place | None) -> LoaderCall | None:
     )
 
 
-def iterated_name(place: Place | None) -> str | None:
+def iterated_name(place: CodeLine | None) -> str | None:
     """The name of what a ``for`` or an ``iter()`` at this place goes through, if it is plain: ``self.loader``."""
     tree, _ = _parsed(place)
     if place is None or tree is None:
@@ -120,7 +120,7 @@ def _is_iter(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "iter" and bool(node.args)
 
 
-def _parsed(place: Place | None) -> tuple[ast.Module | None, str]:
+def _parsed(place: CodeLine | None) -> tuple[ast.Module | None, str]:
     if place is None:
         return None, ""
     try:

@@ -11,7 +11,7 @@ import ast
 
 from cordwood.doctor.code.syntax import covers, function_around, names_read, names_written, own_nodes, tree_of
 from cordwood.doctor.evidence.evidence import SyncCall
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.stacks import Stacks
 
 OPERATION = "NumPy"
@@ -41,7 +41,7 @@ def array_work(calls: list[SyncCall], stacks: Stacks, steps: int) -> list[SyncCa
     return found
 
 
-def _takes_for(call: SyncCall, place: Place) -> bool:
+def _takes_for(call: SyncCall, place: CodeLine) -> bool:
     """Whether what a call takes out of a tensor is read on a line."""
     if call.operation not in _TAKES_ARRAYS or call.elements < _FEWEST_ELEMENTS:
         return False

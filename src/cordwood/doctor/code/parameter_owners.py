@@ -14,7 +14,7 @@ import torch
 
 from cordwood.doctor.code.live_objects import alive, with_subclasses
 from cordwood.doctor.code.syntax import function_at, own_nodes, source_line, tree_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import is_users
 
 _MOST_OBJECTS = 5_000_000
@@ -77,7 +77,7 @@ def _below(wanted: dict[int, Any], roots: list[torch.nn.Module]) -> dict[int, li
     return found
 
 
-def attribute_place(kind: type, name: str) -> Place | None:
+def attribute_place(kind: type, name: str) -> CodeLine | None:
     """The user's line that sets an attribute in a method of a class: ``self.head = ...``."""
     for base in kind.__mro__:
         for function in vars(base).values():
@@ -88,7 +88,7 @@ def attribute_place(kind: type, name: str) -> Place | None:
     return None
 
 
-def _assignment(function: FunctionType, name: str) -> Place | None:
+def _assignment(function: FunctionType, name: str) -> CodeLine | None:
     file = function.__code__.co_filename
     tree = tree_of(file)
     if tree is None:
@@ -102,4 +102,4 @@ def _assignment(function: FunctionType, name: str) -> Place | None:
     ]
     if not lines:
         return None
-    return Place(file, min(lines), function.__code__.co_qualname, source_line(file, min(lines)))
+    return CodeLine(file, min(lines), function.__code__.co_qualname, source_line(file, min(lines)))

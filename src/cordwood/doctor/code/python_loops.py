@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from cordwood.doctor.code.syntax import Loop, covers, function_around, loops_around, tree_of
 from cordwood.doctor.evidence.evidence import LoaderSeen, ModuleSeen
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import is_users, place_of
 from cordwood.doctor.evidence.stacks import Stacks
 
@@ -33,8 +33,8 @@ class LoopTime:
     last: int
     ms: float = 0.0  # a step, with everything that is called in it
     own_ms: float = 0.0  # of that, in the loop's own lines with no Python function below them
-    lines: dict[Place, float] = field(default_factory=lambda: defaultdict(float))  # of the loop itself, ms a step
-    inside: set[Place] = field(default_factory=set)  # the user's innermost lines that were seen below it
+    lines: dict[CodeLine, float] = field(default_factory=lambda: defaultdict(float))  # of the loop itself, ms a step
+    inside: set[CodeLine] = field(default_factory=set)  # the user's innermost lines that were seen below it
 
     @property
     def where(self) -> str:
@@ -42,7 +42,7 @@ class LoopTime:
         return f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
 
     @property
-    def heaviest(self) -> Place:
+    def heaviest(self) -> CodeLine:
         """The line of the loop with most time."""
         return max(self.lines, key=lambda place: self.lines[place])
 
@@ -50,7 +50,7 @@ class LoopTime:
         """Whether the two were seen at work on the same lines, one inside the other."""
         return bool(self.inside & other.inside)
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: CodeLine) -> bool:
         """Whether a line is one of the loop's, or was seen at work below it."""
         return place in self.inside or (place.file == self.file and self.first <= place.line <= self.last)
 
@@ -94,7 +94,7 @@ def find_loops(stacks: Stacks, borders: set[Line], busy_ms: float) -> list[LoopT
     return sorted(found.values(), key=lambda loop: -loop.ms)
 
 
-def plain_lines(stacks: Stacks, loop: LoopTime, borders: set[Line], busy_ms: float) -> dict[Place, float]:
+def plain_lines(stacks: Stacks, loop: LoopTime, borders: set[Line], busy_ms: float) -> dict[CodeLine, float]:
     """The own time of the lines around a loop that computes in plain Python, in milliseconds a step.
 
     They are those of the loop's function, which also makes what the loop fills and turns it into a tensor; of the loop
@@ -106,7 +106,7 @@ def plain_lines(stacks: Stacks, loop: LoopTime, borders: set[Line], busy_ms: flo
     if isinstance(function, ast.FunctionDef) and not _has_border(loop.file, function, borders):
         first, last = function.lineno, function.end_lineno or function.lineno
     scale = busy_ms / stacks.seconds if stacks.seconds else 0.0
-    found: dict[Place, float] = defaultdict(float)
+    found: dict[CodeLine, float] = defaultdict(float)
     for sample in stacks.counted:
         code, line = sample.stack[0]
         if _is_own(code.co_filename, line, (loop.file, first, last)):

@@ -8,7 +8,7 @@ runs none of the user's code: no properties, no ``__getattr__``, no comparisons.
 
 The line that keeps a tensor: ``losses.append(loss)``, ``total += loss``, ``self.sum = self.sum + value``.
 
-    keeping_place(holder)               # Place("train.py", 41, "train", "losses.append(loss)")
+    keeping_place(holder)               # CodeLine("train.py", 41, "train", "losses.append(loss)")
 
 It is looked for in the source of the function whose variable it is, and of the class whose attribute it is.
 """
@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from cordwood.doctor.code.syntax import function_around, function_at, functions, own_nodes, source_line, tree_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import is_users
 
 _MOST_OBJECTS = 100_000  # that are looked at
@@ -125,7 +125,7 @@ _BRACKETS = re.compile(r"\[.*?\]")
 _ADDING_METHODS = frozenset(("add", "add_", "append", "appendleft", "extend", "insert", "setdefault", "update"))
 
 
-def keeping_place(holder: Holder) -> Place | None:
+def keeping_place(holder: Holder) -> CodeLine | None:
     """The line that adds to what the holder holds; else the one that assigns it; else None."""
     for adding in (True, False):
         for file, scope, target in _scopes(holder):
@@ -181,7 +181,7 @@ def _same(node: ast.AST, target: str) -> bool:
     return isinstance(node, ast.expr) and _BRACKETS.sub("[]", ast.unparse(node)) == _BRACKETS.sub("[]", target)
 
 
-def _place(file: str, line: int) -> Place:
+def _place(file: str, line: int) -> CodeLine:
     tree = tree_of(file)
     function = None if tree is None else function_around(tree, line)
-    return Place(file, line, getattr(function, "name", ""), source_line(file, line))
+    return CodeLine(file, line, getattr(function, "name", ""), source_line(file, line))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 
 if TYPE_CHECKING:
     from cordwood.doctor.evidence.fetches import Fetches
@@ -33,7 +33,7 @@ PHASES = ("wait", "transfer", "forward", "backward", "optimizer", "other")
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepTimes:
     """The training steps that nothing disturbed: warm-up, steps with deep probes, and first batches are left out."""
 
     times: NDArray[np.float64]  # (steps, phases), milliseconds
@@ -83,8 +83,8 @@ class LoaderSeen:
     """A loader that the script iterates; the object itself is kept, so that it can be tried in other ways."""
 
     loader: Any  # a torch DataLoader, a cw.Loader, or what was given to `diagnose`
-    place: Place | None  # where it is iterated
-    made_at: Place | None = None  # where it was made, if the doctor was there
+    place: CodeLine | None  # where it is iterated
+    made_at: CodeLine | None = None  # where it was made, if the doctor was there
     batches: int = 0
     epochs: int = 0
     training: bool = False  # a backward pass followed one of its batches
@@ -110,7 +110,7 @@ class ModuleSeen:
     """A module that the script calls itself (not one that another module calls)."""
 
     module: Any
-    place: Place | None
+    place: CodeLine | None
     training_calls: int = 0  # with gradients on, in train mode, followed by a backward pass
     arguments: tuple[tuple[Any, ...], dict[str, Any]] | None = None  # of one training call, for replays
 
@@ -133,7 +133,7 @@ class ValidationSeen:
     """Batches that nothing was learned from: forward passes with no backward pass."""
 
     module: Any
-    place: Place | None  # where the module is called
+    place: CodeLine | None  # where the module is called
     batches: int = 0
     calls: int = 0  # of the module: a batch may go through it several times
     milliseconds: float = 0.0
@@ -147,7 +147,7 @@ class ValidationSeen:
 class SaveCall:
     """A line that calls torch.save."""
 
-    place: Place | None
+    place: CodeLine | None
     path: str
     calls: int = 0
     seconds: float = 0.0
@@ -160,7 +160,7 @@ class SaveCall:
 class TransferCall:
     """A line that copies from host memory to a device."""
 
-    place: Place | None
+    place: CodeLine | None
     calls: int = 0
     nbytes: int = 0
     milliseconds: float = 0.0
@@ -172,7 +172,7 @@ class TransferCall:
 class SyncCall:
     """A line that takes a value from a tensor, and so waits for the device: .item(), .cpu(), .tolist(), print ..."""
 
-    place: Place | None
+    place: CodeLine | None
     operation: str
     device: str
     calls: int = 0
@@ -199,16 +199,16 @@ class ParameterUse:
     never_called: list[str]  # those of them whose module was never called, either
     sizes: dict[str, int]  # elements by name, for the names above
     total: int  # elements of all parameters of all optimizers
-    places: dict[str, Place] = field(default_factory=dict)  # where the module is made, if found
+    places: dict[str, CodeLine] = field(default_factory=dict)  # where the module is made, if found
     chosen: list[str] = field(default_factory=list)  # never called, but others of the same ModuleList are
 
 
 @dataclass
-class Kept:
+class RetainedTensors:
     """Tensors with a graph that live on from step to step."""
 
     name: str  # the variable, attribute or list that holds them
-    place: Place | None
+    place: CodeLine | None
     tensors_a_step: float
     bytes_a_step: float
     nodes_a_step: float  # of autograd graphs
@@ -221,8 +221,8 @@ class MemorySeen:
     """What stays alive at the end of a step."""
 
     steps: int  # between the first and the last look
-    leaks: list[Kept]
-    alive: list[tuple[str, Place | None, int]]  # variable, place, bytes: of the step before, at the peak of the next
+    leaks: list[RetainedTensors]
+    alive: list[tuple[str, CodeLine | None, int]]  # variable, place, bytes: of the step before, at the peak of the next
     growth_bytes_a_step: float | None  # of the process's memory; None if it cannot be told
     peak_bytes: int | None = None
 
@@ -232,7 +232,7 @@ class Evidence:
     """Everything that was seen in a run."""
 
     environment: dict[str, Any] = field(default_factory=dict)
-    steps: Steps | None = None
+    steps: StepTimes | None = None
     loaders: list[LoaderSeen] = field(default_factory=list)
     modules: list[ModuleSeen] = field(default_factory=list)
     stages: list[StageSeen] = field(default_factory=list)  # in which modules began to be trained
@@ -245,7 +245,7 @@ class Evidence:
     syncs: SyncsSeen | None = None
     parameters: ParameterUse | None = None
     memory: MemorySeen | None = None
-    warnings: list[tuple[str, Place | None]] = field(default_factory=list)  # PyTorch's, about memory formats
+    warnings: list[tuple[str, CodeLine | None]] = field(default_factory=list)  # PyTorch's, about memory formats
     compiled: list[str] = field(default_factory=list)  # what torch.compile was used on
     micro_batches: float = 1.0  # loader batches per training step
     seconds_to_spend: float = 20.0  # on each rule's own trials and replays
@@ -259,9 +259,9 @@ class Evidence:
             raise Abstain(self.missing.get(signal, f"no {signal} could be seen in this run"))
         return value
 
-    def need_steps(self, at_least: int = 8) -> Steps:
+    def need_steps(self, at_least: int = 8) -> StepTimes:
         """The steps, if there are enough of them to say something."""
-        steps: Steps = self.need("steps")
+        steps: StepTimes = self.need("steps")
         if len(steps.times) < at_least:
             raise Abstain(f"{len(steps.times)} undisturbed training steps were seen; at least {at_least} are needed")
         return steps

@@ -91,10 +91,10 @@ def read(path: Path) -> Figures:
         raise FormatError(f"{path}: not the figures of a loader's worker: {error}") from error
     if not isinstance(document, dict):
         raise FormatError(f"{path}: {type(document).__name__} where an object is expected")
-    return _Checked(document, path).figures()
+    return _CheckedDocument(document, path).figures()
 
 
-class _Checked:
+class _CheckedDocument:
     """The fields of a document from outside, each checked when it is taken."""
 
     def __init__(self, document: dict[str, Any], path: Path) -> None:

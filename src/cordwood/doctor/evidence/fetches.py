@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from cordwood.doctor.evidence.fetch_figures import MOST_FILES, Figures
 from cordwood.doctor.evidence.fetch_stages import STAGES, Function
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.storage_device import device_of
 
 TOP = 10  # functions and lines that are kept
@@ -41,7 +41,7 @@ class Fetches:
     get_ms: float  # getting the samples of a batch: reading, decoding and transforming
     stage_ms: dict[str, float]  # by the names of STAGES; only "collate" and "transfer" if nothing was profiled
     functions: list[FetchFunction]  # the ten with most own time
-    lines: list[tuple[Place, float]]  # the user's lines with most time, libraries that they call included
+    lines: list[tuple[CodeLine, float]]  # the user's lines with most time, libraries that they call included
     bytes_read_per_batch: float | None  # by system calls; None where the system does not say
     disk_bytes_per_batch: float | None  # that a device had to deliver, because they were not in memory
     files: list[str]  # some of those that were opened
@@ -117,13 +117,13 @@ def _top(functions: dict[Function, float]) -> list[FetchFunction]:
     return [FetchFunction(key.name, key.file, key.line, own, key.stage) for key, own in ordered]
 
 
-def _lines(figures: Sequence[Figures], fetch_ms: float) -> list[tuple[Place, float]]:
+def _lines(figures: Sequence[Figures], fetch_ms: float) -> list[tuple[CodeLine, float]]:
     times: Counter[tuple[str, int, str]] = Counter()
     for each in figures:
         times.update(each.lines)
     sampled = sum(each.sampled_ns for each in figures)
     return [
-        (Place(file, line, function, linecache.getline(file, line).strip()), own / sampled * fetch_ms)
+        (CodeLine(file, line, function, linecache.getline(file, line).strip()), own / sampled * fetch_ms)
         for (file, line, function), own in times.most_common(TOP)
     ]
 

@@ -32,7 +32,7 @@ MEDIUM_SHARE = 0.03  # less than this is nothing to change a script for
 
 
 @dataclass(frozen=True)
-class Place:
+class CodeLine:
     """A line of the user's code."""
 
     file: str
@@ -65,7 +65,7 @@ class Finding:
     rule: str
     message: str
     fix: str
-    place: Place | None = None
+    place: CodeLine | None = None
     saves_ms: float | None = None
     spread_ms: float | None = None
     verified: str = ""

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.sources.importing import is_own_file
 
 _CORDWOOD = str(Path(__file__).parent.parent.parent)
@@ -55,12 +55,12 @@ def user_frame(frame: FrameType | None = None) -> FrameType | None:
     return None
 
 
-def user_place(frame: FrameType | None = None) -> Place | None:
+def user_place(frame: FrameType | None = None) -> CodeLine | None:
     """The innermost line that is the user's, from the given frame (or the caller's) outwards."""
     found = user_frame(frame if frame is not None else sys._getframe(1))
     return None if found is None else place_of(found.f_code, found.f_lineno)
 
 
-def place_of(code: CodeType, line: int) -> Place:
+def place_of(code: CodeType, line: int) -> CodeLine:
     """The place of a line in a piece of code."""
-    return Place(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())
+    return CodeLine(code.co_filename, line, code.co_qualname, linecache.getline(code.co_filename, line).strip())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import is_users, place_of
 
 _DOCTOR = str(Path(__file__).parent.parent) + os.sep
@@ -33,7 +33,7 @@ _PstatsCall = tuple[int, int, float, float]
 
 
 @dataclass(frozen=True)
-class Sample:
+class StackSample:
     """One look at the training thread."""
 
     step: int
@@ -41,7 +41,7 @@ class Sample:
     phase: str
     stack: tuple[tuple[CodeType, int], ...]  # innermost first, with the line in each
 
-    def longer_by(self, seconds: float) -> "Sample":
+    def longer_by(self, seconds: float) -> "StackSample":
         """The same look, standing for more time."""
         return replace(self, seconds=self.seconds + seconds)
 
@@ -69,14 +69,16 @@ class Stacks:
     seconds: float = 0.0  # that all samples stand for, waiting left out
     steps: int = 0
     functions: list[FunctionTime] = field(default_factory=list)  # most own time first
-    lines: dict[Place, float] = field(default_factory=dict)  # innermost user line -> ms a step, everything below it in
-    own_lines: dict[Place, float] = field(default_factory=dict)  # ... with no Python frame below the line
-    array_lines: dict[Place, float] = field(default_factory=dict)  # ... inside NumPy and its like
-    taken: tuple[Sample, ...] = ()  # as they were, for the file
-    counted: tuple[Sample, ...] = ()  # those of them that the figures above are made of
+    lines: dict[CodeLine, float] = field(
+        default_factory=dict
+    )  # innermost user line -> ms a step, everything below it in
+    own_lines: dict[CodeLine, float] = field(default_factory=dict)  # ... with no Python frame below the line
+    array_lines: dict[CodeLine, float] = field(default_factory=dict)  # ... inside NumPy and its like
+    taken: tuple[StackSample, ...] = ()  # as they were, for the file
+    counted: tuple[StackSample, ...] = ()  # those of them that the figures above are made of
 
     @classmethod
-    def of(cls, samples: Iterable[Sample], interval_ms: float, steps: Collection[int]) -> "Stacks":
+    def of(cls, samples: Iterable[StackSample], interval_ms: float, steps: Collection[int]) -> "Stacks":
         """Add up the samples of these steps; a short step may well have none."""
         taken = tuple(sample for sample in map(_without_doctor, samples) if sample.stack)
         working = tuple(sample for sample in taken if sample.step in steps and sample.phase != "wait")
@@ -138,14 +140,14 @@ class Stacks:
             marshal.dump(_profile(self.taken), file)
 
 
-def _places(times: dict[tuple[CodeType, int], float], scale: float) -> dict[Place, float]:
-    found: dict[Place, float] = defaultdict(float)
+def _places(times: dict[tuple[CodeType, int], float], scale: float) -> dict[CodeLine, float]:
+    found: dict[CodeLine, float] = defaultdict(float)
     for (code, line), seconds in sorted(times.items(), key=lambda item: -item[1]):
         found[place_of(code, line)] += seconds * scale
     return dict(found)
 
 
-def _without_doctor(sample: Sample) -> Sample:
+def _without_doctor(sample: StackSample) -> StackSample:
     """The sample without frames of the doctor, and without those outside the user's outermost one."""
     # What runs the script is no part of it, though the installed command is a file of the user's.
     runs = next((depth for depth, (code, _) in enumerate(sample.stack) if code.co_filename == _RUNS), None)
@@ -153,7 +155,7 @@ def _without_doctor(sample: Sample) -> Sample:
     users = [depth for depth, (code, _) in enumerate(stack) if is_users(code)]
     if users:
         stack = stack[: users[-1] + 1]
-    return Sample(sample.step, sample.seconds, sample.phase, tuple(stack))
+    return StackSample(sample.step, sample.seconds, sample.phase, tuple(stack))
 
 
 def _computes_on_arrays(code: CodeType) -> bool:
@@ -162,7 +164,7 @@ def _computes_on_arrays(code: CodeType) -> bool:
 
 
 def _profile(
-    samples: Iterable[Sample],
+    samples: Iterable[StackSample],
 ) -> dict[_PstatsKey, tuple[int, int, float, float, dict[_PstatsKey, _PstatsCall]]]:
     """The table that `pstats.Stats` loads: function -> (calls, calls, own, with callees, the same by caller)."""
     own: dict[_PstatsKey, list[float]] = defaultdict(lambda: [0, 0, 0.0, 0.0])

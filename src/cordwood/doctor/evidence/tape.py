@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Op:
     name: str
     func: Any  # the torch.OpOverload itself
     phase: str  # "forward", "backward", "optimizer" or "other"
-    place: Place | None  # of a backward operation: the line of the forward one that it belongs to
+    place: CodeLine | None  # of a backward operation: the line of the forward one that it belongs to
     module: str  # the path of the innermost module, "" outside of all
     inputs: list[TensorMeta]
     outputs: list[TensorMeta]
@@ -79,7 +79,7 @@ class Op:
 
 
 @dataclass(slots=True)
-class Leaf:
+class TapeLeaf:
     """A tensor that was there before an operation of the step used it."""
 
     meta: TensorMeta
@@ -87,7 +87,7 @@ class Leaf:
     sample: torch.Tensor | None = None  # some of them: to make others like them
     kept: bool = False  # lives from step to step: the same memory was there in the step watched before
     numpy: bool = False  # shares memory with a NumPy array
-    place: Place | None = None  # where it was made, if that was seen
+    place: CodeLine | None = None  # where it was made, if that was seen
     first_use: int = 0  # index of the first operation that takes it
 
 
@@ -97,11 +97,11 @@ class Tape:
 
     ops: list[Op]
     step: int
-    leaves: dict[int, Leaf]
+    leaves: dict[int, TapeLeaf]
     loss: int | None = None  # the number of the tensor that backward was called on
     step_ms: float = 0.0  # as it was watched, so slower than others
     constant_shapes: bool = True  # the step watched before did the same on tensors of the same shapes
-    earlier_places: frozenset[Place] | None = None  # lines of the step watched before; None if there was none
+    earlier_places: frozenset[CodeLine] | None = None  # lines of the step watched before; None if there was none
     classes: dict[str, str] = field(default_factory=dict)  # of modules, by their paths
     op_ms: list[float] | None = field(default=None, repr=False)  # filled by `op_times`: replayed once for all who ask
 

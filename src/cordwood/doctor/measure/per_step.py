@@ -10,7 +10,7 @@ The trial tells a share: the machine may be slower or faster than it was in the 
 
 from dataclasses import dataclass
 
-from cordwood.doctor.evidence.evidence import Evidence, Steps
+from cordwood.doctor.evidence.evidence import Evidence, StepTimes
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.wording import milliseconds
@@ -20,7 +20,7 @@ _LEAST_SPREAD = 0.01  # of a step: few turns may agree by chance
 
 
 @dataclass(frozen=True)
-class Pace:
+class PerStep:
     """How long a batch and the work with it take in the run."""
 
     batches: float  # of a step: several where gradients are accumulated
@@ -44,11 +44,11 @@ class Pace:
         return saves_ms > 3 * spread_ms and saves_ms >= share * self.step_ms
 
 
-def pace_of(evidence: Evidence, steps: Steps) -> Pace:
+def pace_of(evidence: Evidence, steps: StepTimes) -> PerStep:
     """The pace of a run, whose steps these are."""
     batches = evidence.micro_batches if evidence.micro_batches > 0 else 1.0
     batch_ms = steps.mean_ms / batches
-    return Pace(
+    return PerStep(
         batches=batches,
         batch_ms=batch_ms,
         busy_ms=batch_ms - steps.phase_ms("wait") / batches,

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import torch
 
-from cordwood.doctor.evidence.evidence import Steps
+from cordwood.doctor.evidence.evidence import StepTimes
 from cordwood.doctor.evidence.findings import HIGH_SHARE, MEDIUM_SHARE, Abstain
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.measure.pairs import Gain
@@ -46,7 +46,7 @@ class Proof:
 class LayoutTrial:
     """Replays of one tape."""
 
-    def __init__(self, tape: Tape, steps: Steps) -> None:
+    def __init__(self, tape: Tape, steps: StepTimes) -> None:
         self._tape = tape
         self._steps = steps
         self._convolves = any(op.name.startswith("aten::convolution") for op in tape.ops)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from cordwood.doctor.code.layout_origin import origin_of
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.tape import Op, Tape, TensorMeta, written
 
 _ONLY = 0.8  # of the time at stake
@@ -24,11 +24,13 @@ _PRODUCTS = frozenset(("mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_", "m
 class Suspect:
     """The tensors of one line, and the operations that take them or what was computed from them."""
 
-    made_at: Place | None  # None: they were there before the step, and no line of it made them
+    made_at: CodeLine | None  # None: they were there before the step, and no line of it made them
     numbers: set[int] = field(default_factory=set)
     metas: list[TensorMeta] = field(default_factory=list)
     formats: tuple[torch.memory_format, ...] = (torch.contiguous_format,)  # to try
-    takers: dict[Place, float] = field(default_factory=dict)  # lines that use them -> milliseconds of those operations
+    takers: dict[CodeLine, float] = field(
+        default_factory=dict
+    )  # lines that use them -> milliseconds of those operations
     at_stake_ms: float = 0.0  # of all operations that take them: a change cannot save more
     convolved_ms: float = 0.0  # the part of it that convolutions take
     mixed: bool = False  # not odd in itself, but of another memory format than what it is combined with
@@ -154,7 +156,7 @@ class _Search:
                 self._barred.add(origin)
 
     def found(self) -> list[Suspect]:
-        lines: dict[tuple[Place | None, bool, bool, Place | None], Suspect] = {}
+        lines: dict[tuple[CodeLine | None, bool, bool, CodeLine | None], Suspect] = {}
         indices: dict[int, set[int]] = {}
         for origin, stakes in self._stakes.items():
             if origin in self._barred or not self._can_be_mended(origin, stakes) or self._is_autograds(origin, stakes):

@@ -15,7 +15,7 @@ import torch
 
 from cordwood.common.text import human
 from cordwood.doctor.evidence.findings import Abstain
-from cordwood.doctor.evidence.tape import Leaf, Tape, TensorMeta, written
+from cordwood.doctor.evidence.tape import Tape, TapeLeaf, TensorMeta, written
 from cordwood.feed.ahead.shard_memory import available
 
 _MOST_BYTES = 4 << 30
@@ -73,7 +73,7 @@ class Leaves:
         return copy
 
     def _make(self) -> None:
-        together: dict[int, list[Leaf]] = {}
+        together: dict[int, list[TapeLeaf]] = {}
         for leaf in self._tape.leaves.values():
             together.setdefault(leaf.meta.storage, []).append(leaf)
         sizes = {storage: max(_end(leaf.meta) for leaf in leaves) for storage, leaves in together.items()}
@@ -150,7 +150,7 @@ def _end(meta: TensorMeta) -> int:
     return (meta.offset + _reach(meta)) * meta.dtype.itemsize
 
 
-def _fill(tensor: torch.Tensor, leaf: Leaf) -> None:
+def _fill(tensor: torch.Tensor, leaf: TapeLeaf) -> None:
     span = tensor.as_strided((_reach(leaf.meta),), (1,), leaf.meta.offset)
     if leaf.sample is None:
         span.zero_()

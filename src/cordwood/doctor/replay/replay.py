@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from cordwood.doctor.evidence.findings import Abstain
-from cordwood.doctor.evidence.tape import Leaf, Op, Ref, Tape, references
+from cordwood.doctor.evidence.tape import Op, Ref, Tape, TapeLeaf, references
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.replay.leaves import Leaves
 
@@ -166,7 +166,7 @@ def replayable(tape: Tape) -> Replay:
             failed.opaque = True
             for meta in failed.outputs:
                 if all(meta.number != each.number for each in failed.inputs):
-                    tape.leaves[meta.number] = Leaf(meta, first_use=replay.at)
+                    tape.leaves[meta.number] = TapeLeaf(meta, first_use=replay.at)
         else:
             return replay
     raise Abstain(f"the step cannot be replayed: {why}")

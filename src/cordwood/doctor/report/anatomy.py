@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cordwood.doctor.evidence.evidence import PHASES, Steps
+from cordwood.doctor.evidence.evidence import PHASES, StepTimes
 
 MOST_POINTS = 2000  # of the timeline: a phone can draw them
 MOST_FIRST_WAITS = 200
@@ -26,7 +26,7 @@ _OF_NORMAL = 1.4826  # the median absolute deviation times this is the standard 
 _OF_MEDIAN = 1.2533  # the standard error of a median, in those of a mean
 
 
-def anatomy(steps: Steps | None, micro_batches: float = 1.0) -> dict[str, Any]:
+def anatomy(steps: StepTimes | None, micro_batches: float = 1.0) -> dict[str, Any]:
     """``steps``, ``phases``, ``typical_step``, ``series`` and ``waits`` of a report."""
     if steps is None or not len(steps.times):
         unknown = dict.fromkeys(STEP_FIGURES + LATER_STEP_FIGURES)
@@ -51,7 +51,7 @@ def numbers(values: NDArray[np.float64]) -> list[float | None]:
     return [number(value) for value in values.tolist()]
 
 
-def _counts(steps: Steps, micro_batches: float) -> dict[str, Any]:
+def _counts(steps: StepTimes, micro_batches: float) -> dict[str, Any]:
     return {
         "count": int(steps.count),
         "measured": len(steps.times),
@@ -60,7 +60,7 @@ def _counts(steps: Steps, micro_batches: float) -> dict[str, Any]:
     }
 
 
-def _whole_steps(steps: Steps) -> dict[str, Any]:
+def _whole_steps(steps: StepTimes) -> dict[str, Any]:
     totals = steps.totals
     stretches = steps.stretches
     first = steps.first_waits
@@ -99,7 +99,7 @@ def _usual_ends(stretches: NDArray[np.float64]) -> tuple[float, float]:
     return float(ordered[aside]), float(ordered[len(ordered) - 1 - aside])
 
 
-def _phase(steps: Steps, phase: str) -> dict[str, float | None]:
+def _phase(steps: StepTimes, phase: str) -> dict[str, float | None]:
     times = steps.times[:, PHASES.index(phase)]
     return {
         "mean_ms": number(steps.phase_ms(phase)),
@@ -115,7 +115,7 @@ def _spread(times: NDArray[np.float64]) -> float:
     return _OF_NORMAL * float(np.median(np.abs(times - np.median(times))))
 
 
-def _typical_step(steps: Steps) -> dict[str, float | None]:
+def _typical_step(steps: StepTimes) -> dict[str, float | None]:
     """The phases of the steps in the middle, neither fast nor slow."""
     order = np.argsort(steps.totals, kind="stable")
     quarter = len(order) // 4
@@ -123,7 +123,7 @@ def _typical_step(steps: Steps) -> dict[str, float | None]:
     return dict(zip(PHASES, numbers(steps.times[middle].mean(axis=0)), strict=True))
 
 
-def _series(steps: Steps) -> dict[str, Any]:
+def _series(steps: StepTimes) -> dict[str, Any]:
     """The steps one after the other; in long runs a point stands for several, and its slowest step is told, too."""
     count = len(steps.times)
     points = min(count, MOST_POINTS)
@@ -138,7 +138,7 @@ def _series(steps: Steps) -> dict[str, Any]:
     }
 
 
-def _waits(steps: Steps) -> dict[str, Any]:
+def _waits(steps: StepTimes) -> dict[str, Any]:
     """How waiting for data is distributed, and what the first batch of each epoch costs."""
     waits = steps.times[:, PHASES.index("wait")]
     top = float(np.percentile(waits, 99))

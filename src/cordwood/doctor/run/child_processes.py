@@ -45,7 +45,7 @@ class Children:
             if target is None or _serves(target):
                 return start(process)
             # The child gets its target wrapped; the object here is as before when this returns.
-            process._target = Watched(target, folder, options)
+            process._target = WatchedTarget(target, folder, options)
             try:
                 return start(process)
             finally:
@@ -99,7 +99,7 @@ class Children:
         return first
 
 
-class Watched:
+class WatchedTarget:
     """The function that a child process runs, with a session around it."""
 
     def __init__(self, target: Callable[..., Any], folder: str, options: dict[str, Any]) -> None:

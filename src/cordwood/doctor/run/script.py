@@ -1,6 +1,6 @@
 """A user's script, run unchanged in this process under the doctor's eyes.
 
-    code, report = run_script("train.py", ["--epochs", "1"], Options(steps=50))
+    code, report = run_script("train.py", ["--epochs", "1"], DoctorOptions(steps=50))
 
 The script is ``__main__``, as ``python train.py`` or ``python -m pkg.train`` would have it: its own arguments, its own
 folder first in the path, classes that pickle, and processes that it spawns. It stays ``__main__`` while rules judge,
@@ -37,7 +37,7 @@ _HERE = str(Path(__file__).parent.parent.parent)
 
 
 @dataclass(frozen=True)
-class Options:
+class DoctorOptions:
     """How to watch."""
 
     steps: int | None = None  # after so many training steps everything is undone, and the script goes on
@@ -47,10 +47,10 @@ class Options:
 
 
 def run_script(
-    target: str, arguments: Sequence[str], options: Options | None = None, *, module: bool = False
+    target: str, arguments: Sequence[str], options: DoctorOptions | None = None, *, module: bool = False
 ) -> tuple[int, "Report | None"]:
     """The script's exit code, and the report; None if the doctor could not watch at all."""
-    options = options or Options()
+    options = options or DoctorOptions()
     main, code, first_path = _prepared_module(target) if module else _prepared_file(target)
     watching: dict[str, Any] = {
         "steps": options.steps,
@@ -82,7 +82,7 @@ def run_script(
     return exit_code, report
 
 
-def _report(session: Session, children: Children | None, options: Options) -> "Report | None":
+def _report(session: Session, children: Children | None, options: DoctorOptions) -> "Report | None":
     """What is to be told; whatever goes wrong here, the script's exit code is not lost."""
     try:
         report = children.report(session.evidence.notes) if children is not None and not session.steps_seen else None

@@ -27,7 +27,7 @@ from cordwood.doctor.measure.pairs import Gain, gain_of
 from cordwood.doctor.measure.stand_in_step import Consumer
 from cordwood.doctor.trials.loader import Setting, as_in_the_run, index_batches, iteration_ms, setting_of, trial_loader
 from cordwood.doctor.trials.pack_change import collates_as_usual
-from cordwood.doctor.trials.pack_part import Part
+from cordwood.doctor.trials.pack_part import PackablePart
 from cordwood.errors import CordwoodError
 from cordwood.feed import Loader
 from cordwood.packing.workers.tasks import size_of
@@ -66,7 +66,7 @@ class PackTrial:
 
 def try_packed(
     loader: Any,
-    part: Part,
+    part: PackablePart,
     numbers: Sequence[int],
     *,
     busy_ms: float,
@@ -108,7 +108,7 @@ def _drawn(length: int, count: int) -> list[int]:
     return random.Random(0).sample(range(length), min(length, count))  # noqa: S311 - for measuring
 
 
-def _pack(part: Part, numbers: Sequence[int], store: Path, at_least: int) -> tuple[float, float, int]:
+def _pack(part: PackablePart, numbers: Sequence[int], store: Path, at_least: int) -> tuple[float, float, int]:
     """Milliseconds to make one sample, to make and store it, and how many were packed."""
     times: list[float] = []
     nbytes = 0
@@ -142,7 +142,9 @@ def _time_of(work: Callable[[int], Any], numbers: Iterable[int]) -> float:
     return sum(times) / len(times)
 
 
-def packed_loader(loader: Any, part: Part, store: Path, places: Sequence[int], batch_size: int | None = None) -> Loader:
+def packed_loader(
+    loader: Any, part: PackablePart, store: Path, places: Sequence[int], batch_size: int | None = None
+) -> Loader:
     """The Loader that would take the place of the user's, over these samples of a store."""
     return Loader(
         open_store(store),
@@ -153,7 +155,7 @@ def packed_loader(loader: Any, part: Part, store: Path, places: Sequence[int], b
     )
 
 
-def _check_batch(loader: Any, part: Part, store: Path, numbers: Sequence[int]) -> None:
+def _check_batch(loader: Any, part: PackablePart, store: Path, numbers: Sequence[int]) -> None:
     """A batch from the store must be what the user's own loader makes of the same samples."""
     try:
         ours = next(iter(packed_loader(loader, part, store, range(len(numbers)), len(numbers))))
@@ -184,7 +186,7 @@ def _form(batch: Any) -> Any:
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
-def _measured(loader: Any, part: Part, store: Path, consumer: Consumer, step_ms: float, end: float) -> Gain:
+def _measured(loader: Any, part: PackablePart, store: Path, consumer: Consumer, step_ms: float, end: float) -> Gain:
     """Milliseconds of a batch with the user's loader and with the packed one, in turns."""
     setting = setting_of(loader)
     ahead = max(loader.num_workers * (loader.prefetch_factor or 0), _AHEAD)
@@ -212,7 +214,7 @@ def _places(store: Path, count: int) -> list[int]:
     return random.Random(1).choices(range(len(open_store(store))), k=count)  # noqa: S311 - for measuring
 
 
-def same_in_worker(loader: Any, part: Part, numbers: Sequence[int]) -> bool:
+def same_in_worker(loader: Any, part: PackablePart, numbers: Sequence[int]) -> bool:
     """Whether a worker process gets the samples that this process gets: random numbers may depend on the worker."""
     if not loader.num_workers or part.rest is not None:
         return True

@@ -23,7 +23,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from cordwood.doctor.code.loader_call import LoaderCall, find_loader_call, iterated_name
 from cordwood.doctor.evidence.evidence import LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 
 IMPORT = "import cordwood as cw"
 _STORE = "train"
@@ -40,7 +40,7 @@ print("\\n" + json.dumps(found))
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptLoading:
     """The part of loading that stays as it is: what is packed, and what the Loader does to each sample."""
 
     lines: tuple[str, ...] = ()  # to run before packing; ``{dataset}`` stands for the dataset
@@ -81,7 +81,7 @@ class PackChange:
 
 
 def change_for(
-    seen: LoaderSeen, numbers: Sequence[int], digests: Sequence[str], *, kept: Kept | None = None, seconds: float
+    seen: LoaderSeen, numbers: Sequence[int], digests: Sequence[str], *, kept: KeptLoading | None = None, seconds: float
 ) -> PackChange:
     """The change that lets a loader read a store of the same samples.
 
@@ -95,7 +95,7 @@ def change_for(
         command = _command(call, store, len(seen.loader.dataset), numbers, digests, seconds)
     name = iterated_name(seen.place) or "loader"
     dataset = call.dataset if call is not None else f"{name}.dataset"
-    kept = kept or Kept()
+    kept = kept or KeptLoading()
     loader = f'cw.Loader(cw.open("{store}"), {", ".join([*_options(seen.loader, call), *kept.options])})'
     loader = loader.replace("{dataset}", dataset)
     packing = [
@@ -108,7 +108,7 @@ def change_for(
     return PackChange(store, command, (IMPORT, *lines), file, first, last)
 
 
-def _line(place: Place | None) -> int:
+def _line(place: CodeLine | None) -> int:
     return place.line if place is not None else 1
 
 

@@ -20,7 +20,7 @@ import torch
 from cordwood.common.seeding import seed_generators
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.determinism import digest, first_that_changes, random_numbers_kept, set_apart
-from cordwood.doctor.trials.pack_change import Kept
+from cordwood.doctor.trials.pack_change import KeptLoading
 
 _MOST_STEPS = 64  # of a transform
 _MOST_COMPARED = 3  # samples, made in one go and in two
@@ -28,18 +28,18 @@ _SEED = 4_711
 
 
 @dataclass(frozen=True)
-class Part:
+class PackablePart:
     """What can be packed."""
 
     dataset: Any  # gives what is packed; a copy, so it may be drawn from
     whole: Any  # gives samples as training gets them; a copy, too
     rest: Callable[[Any], Any] | None = None  # makes of the one what the other gives
-    kept: Kept | None = None  # the same as code
+    kept: KeptLoading | None = None  # the same as code
     what: str = "dataset[i]"  # the part that is always the same, in words
     why_not: str = ""  # why it cannot be packed, though it is always the same
 
 
-def part_to_pack(dataset: Any, numbers: Sequence[int]) -> Part:
+def part_to_pack(dataset: Any, numbers: Sequence[int]) -> PackablePart:
     """The largest part that is always the same. Abstains if there is none, or if samples cannot be had here."""
     whole = set_apart(dataset)
     try:
@@ -47,7 +47,7 @@ def part_to_pack(dataset: Any, numbers: Sequence[int]) -> Part:
     except Exception as error:  # whatever a dataset raises that only works inside a worker
         raise Abstain(f"dataset[i] could not be tried by itself: {type(error).__name__}: {error}") from error
     if changing is None:
-        return Part(whole, whole)
+        return PackablePart(whole, whole)
     found = next(_cuts(whole, numbers), None)
     if found is None:
         raise Abstain(
@@ -57,7 +57,7 @@ def part_to_pack(dataset: Any, numbers: Sequence[int]) -> Part:
     return found
 
 
-def _cuts(whole: Any, numbers: Sequence[int]) -> Iterator[Part]:
+def _cuts(whole: Any, numbers: Sequence[int]) -> Iterator[PackablePart]:
     """Parts that leave random steps out, the largest first."""
     transform = getattr(whole, "transform", None)
     if not callable(transform):
@@ -82,17 +82,17 @@ def _steps_of(transform: Any, which: slice) -> Any:
     return part
 
 
-def _described(whole: Any, plain: Any, transform: Any, cut: int, sample: Any, numbers: Sequence[int]) -> Part:
+def _described(whole: Any, plain: Any, transform: Any, cut: int, sample: Any, numbers: Sequence[int]) -> PackablePart:
     names = ", ".join(type(step).__name__ for step in transform.transforms[:cut]) if cut else ""
     what = f"dataset[i] up to {names}" if cut else "dataset[i] without its transform"
     rest = _steps_of(transform, slice(cut, None)) if cut else transform
     if not _can_be_stored(sample):
-        return Part(plain, whole, what=what, why_not="what it gives is no tensor, array, number or text")
+        return PackablePart(plain, whole, what=what, why_not="what it gives is no tensor, array, number or text")
     for key in _keys(sample):
         apply = _Applied(rest, key)
         if _gives_the_same(whole, plain, apply, numbers):
-            return Part(plain, whole, apply, _kept(key, cut), what)
-    return Part(plain, whole, what=what, why_not="the rest of the work is not the transform alone")
+            return PackablePart(plain, whole, apply, _kept(key, cut), what)
+    return PackablePart(plain, whole, what=what, why_not="the rest of the work is not the transform alone")
 
 
 class _Applied:
@@ -141,7 +141,7 @@ def _can_be_stored(sample: Any) -> bool:
     return isinstance(sample, torch.Tensor | np.ndarray | np.generic | int | float | complex | str | bytes | None)
 
 
-def _kept(key: Any, cut: int) -> Kept:
+def _kept(key: Any, cut: int) -> KeptLoading:
     """The same change as code."""
     lines = ["import copy", "plain = copy.copy({dataset})"]
     rest = "{dataset}.transform"
@@ -159,4 +159,4 @@ def _kept(key: Any, cut: int) -> Kept:
     else:
         before = f"*sample[:{key}], " if key else ""
         function = f"lambda sample: ({before}{rest}(sample[{key}]), *sample[{key + 1}:])"
-    return Kept(tuple(lines), "plain", (f"sample_transform={function}",))
+    return KeptLoading(tuple(lines), "plain", (f"sample_transform={function}",))

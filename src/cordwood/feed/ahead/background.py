@@ -33,7 +33,7 @@ PATIENCE: Final = 10.0
 IMPATIENCE: Final = 1.0
 
 _forks = 0  # how often this process's ancestors forked since the module was imported; threads do not come along
-_running: "set[_Lane[Any]]" = set()  # those whose thread has not ended
+_running: "set[_SharedQueue[Any]]" = set()  # those whose thread has not ended
 
 
 class Background(Generic[T]):
@@ -54,7 +54,7 @@ class Background(Generic[T]):
     ) -> None:
         self.waits = 0  # how often `get` found nothing ready
         self.waited = 0.0  # seconds that it waited then
-        self._lane = lane = _Lane[T](depth, stopping)
+        self._lane = lane = _SharedQueue[T](depth, stopping)
         lane.thread = threading.Thread(target=lane.run, args=(source,), name=name, daemon=True)
         # At the end of the program everything is closed by _close_all, which knows the order to do it in.
         weakref.finalize(self, lane.close, PATIENCE).atexit = False
@@ -133,7 +133,7 @@ class _Last:
         self.error = error
 
 
-class _Lane(Generic[T]):
+class _SharedQueue(Generic[T]):
     """What the thread and the taker have in common."""
 
     def __init__(self, depth: int, stopping: Callable[[], None] | None) -> None:

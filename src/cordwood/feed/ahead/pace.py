@@ -1,6 +1,6 @@
 """How many threads decode, how many batches are kept ready, and how many are made together.
 
-    pace = Pace(threads=None, prefetch=None)
+    pace = ReadAhead(threads=None, prefetch=None)
     pace.threads, pace.depth, pace.together
     pace.look(seconds=0.5, waited=0.1, paused=0.0)    # the consumer waits: more
 
@@ -23,7 +23,7 @@ _NEVER_WAITS: Final = 0.002  # and below this nobody does
 _SPARE: Final = 0.75  # of what fewer threads could do: decoding must fit into it before one is let go
 
 
-class Pace:
+class ReadAhead:
     """Choices that are looked at again while an epoch runs; what the caller fixed stays."""
 
     def __init__(self, threads: int | None = None, prefetch: int | None = None) -> None:

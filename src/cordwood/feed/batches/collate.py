@@ -30,7 +30,7 @@ LIST: Final = "list"
 Remark = tuple[str, str]  # what it is about, and the text of the warning
 
 
-class Rule(NamedTuple):
+class CollateRule(NamedTuple):
     """What was asked for a field: a word, and what to fill up with."""
 
     word: str
@@ -56,7 +56,7 @@ class Collation:
         later: bool = False,
     ) -> None:
         self.function: Callable[[list[Any]], Any] | None = None
-        self.rules: dict[str, Rule] = {}
+        self.rules: dict[str, CollateRule] = {}
         self.selected = None if selected is None else tuple(selected)
         self._told: set[str] = set()
         self._waiting: deque[str] | None = deque() if later else None  # threads may fill and empty it
@@ -88,7 +88,7 @@ class Collation:
             self.tell([_about_ragged(name, *map(str, shapes))])
         return value
 
-    def _by(self, rule: Rule, name: str, value: Any, new: NewTensor | None = None) -> Any:
+    def _by(self, rule: CollateRule, name: str, value: Any, new: NewTensor | None = None) -> Any:
         if rule.word == PAD:
             return pad(value, rule.fill, name, new)
         return list(value) if isinstance(value, torch.Tensor) else with_tensors(value)
@@ -139,13 +139,13 @@ class Collation:
 _EXAMPLE: Final = "collate={'tokens': 'pad'}, {'tokens': ('pad', -100)}, {'tokens': 'list'} or collate=my_collate_fn"
 
 
-def _rule(name: Any, asked: Any) -> Rule:
+def _rule(name: Any, asked: Any) -> CollateRule:
     if not isinstance(name, str):
         raise UsageError(f"collate is given by names of fields, not by {brief(name)}: {_EXAMPLE}")
     if isinstance(asked, str) and asked in (PAD, LIST):
-        return Rule(asked)
+        return CollateRule(asked)
     if isinstance(asked, tuple) and len(asked) == 2 and asked[0] == PAD and isinstance(asked[1], Fill):
-        return Rule(PAD, asked[1])
+        return CollateRule(PAD, asked[1])
     raise UsageError(
         f"collate of field {name!r} is {brief(asked)}, but it can be 'pad', ('pad', a number) or 'list': {_EXAMPLE}"
     )

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cordwood.errors import CordwoodError
-from cordwood.feed.ahead.pace import Pace
-from cordwood.feed.batches.maker import Batch, Maker, nbytes_of, nothing_left
+from cordwood.feed.ahead.pace import ReadAhead
+from cordwood.feed.batches.maker import Batch, BatchMaker, nbytes_of, nothing_left
 from cordwood.feed.device.mover import Mover
 from cordwood.feed.order.permutation import mixed, sample_seeds
 from cordwood.feed.order.samplers import EpochOrder
-from cordwood.feed.order.steps import Steps
+from cordwood.feed.order.steps import RankBatches
 from cordwood.store.reading.image_treatment import Seeds
 from cordwood.store.reading.selection import Numbers
 
@@ -29,7 +29,7 @@ _PLACES_AT_ONCE = 8192  # of the order: computing many costs little more than co
 _FETCHED_AHEAD = 4  # calls, where samples come from a disk each time
 
 
-class Made(NamedTuple):
+class ReadyBatch(NamedTuple):
     """A batch on its way to the consumer, and what is consumed when it has arrived."""
 
     batch: Any
@@ -37,7 +37,7 @@ class Made(NamedTuple):
     samples: int
 
 
-class Planned(NamedTuple):
+class BatchPlan(NamedTuple):
     """Batches that are made by one call: their samples, how many a batch, and what is consumed after each."""
 
     indices: Numbers
@@ -45,11 +45,11 @@ class Planned(NamedTuple):
     per: int
     consumed: list[int]
 
-    def apart(self) -> "list[Planned]":
+    def apart(self) -> "list[BatchPlan]":
         """The same, a batch a call."""
         parts = [slice(start, start + self.per) for start in range(0, len(self.indices), self.per)]
         return [
-            Planned(self.indices[part], self.positions[part], len(self.indices[part]), [consumed])
+            BatchPlan(self.indices[part], self.positions[part], len(self.indices[part]), [consumed])
             for part, consumed in zip(parts, self.consumed, strict=True)
         ]
 
@@ -62,11 +62,11 @@ class Epoch:
         *,
         number: int,
         order: EpochOrder,
-        steps: Steps,
+        steps: RankBatches,
         consumed: int,
         seed: int,
-        maker: Maker,
-        pace: Pace,
+        maker: BatchMaker,
+        pace: ReadAhead,
         mover: Mover | None,
         seeded: bool,
     ) -> None:
@@ -83,15 +83,15 @@ class Epoch:
         self._measured = False
         self._ahead = _FETCHED_AHEAD if maker.sparse else 0
 
-    def groups(self) -> Iterator[list[Made]]:
+    def groups(self) -> Iterator[list[ReadyBatch]]:
         """Batches in order, those of a call together."""
         try:
             yield from self._groups()
         finally:
             self._end()
 
-    def _groups(self) -> Iterator[list[Made]]:
-        waiting: deque[Planned] = deque()
+    def _groups(self) -> Iterator[list[ReadyBatch]]:
+        waiting: deque[BatchPlan] = deque()
         plans = self.plans()
         while True:
             while len(waiting) <= self._ahead:
@@ -115,9 +115,9 @@ class Epoch:
                 yield made
             del made  # the consumer's now
 
-    def groups_from(self, workers: Workers) -> Iterator[list[Made]]:
+    def groups_from(self, workers: Workers) -> Iterator[list[ReadyBatch]]:
         """The same batches, made by processes."""
-        given: deque[Planned] = deque()
+        given: deque[BatchPlan] = deque()
 
         def plans() -> Iterator[tuple[Numbers, Seeds]]:
             for planned in self.plans():
@@ -141,7 +141,7 @@ class Epoch:
             batches.close()
             self._end()
 
-    def plans(self) -> Iterator[Planned]:
+    def plans(self) -> Iterator[BatchPlan]:
         """What is to be read, call by call."""
         steps, together = self._steps, 1  # the first batch waits for no other, and the next not for many
         while steps.left(self._consumed):
@@ -157,15 +157,15 @@ class Epoch:
                 for _ in range(batches):
                     self._consumed = steps.after(self._consumed)
                     consumed.append(self._consumed)
-                yield Planned(indices[start:end], blocks.positions[start:end], size, consumed)
+                yield BatchPlan(indices[start:end], blocks.positions[start:end], size, consumed)
                 start, batch = end, batch + batches
 
-    def seeds(self, planned: Planned) -> Seeds:
+    def seeds(self, planned: BatchPlan) -> Seeds:
         """What every sample's augmentation is drawn from; one that a sampler draws twice is augmented anew."""
         seeds = sample_seeds(self._seed, self.number, planned.indices)
         return mixed(seeds, planned.positions.view(np.uint64)) if self._order.repeats else seeds
 
-    def _made(self, planned: Planned) -> list[Made]:
+    def _made(self, planned: BatchPlan) -> list[ReadyBatch]:
         began = perf_counter()
         seeds = self.seeds(planned) if self._seeded else None
         batches = self.maker.batches(planned.indices, planned.per, seeds, self.pace.threads)
@@ -175,12 +175,12 @@ class Epoch:
             self._measured = True
         return self._named(planned, batches)
 
-    def _named(self, planned: Planned, batches: list[Batch]) -> list[Made]:
+    def _named(self, planned: BatchPlan, batches: list[Batch]) -> list[ReadyBatch]:
         if self._steps.world_size > 1 and any(not batch.samples for batch in batches):
             raise nothing_left(self._steps.world_size)
         stage = self._mover.stage if self._mover is not None else None
         return [
-            Made(batch.values if stage is None else stage(batch.values), consumed, batch.samples)
+            ReadyBatch(batch.values if stage is None else stage(batch.values), consumed, batch.samples)
             for batch, consumed in zip(batches, planned.consumed, strict=True)
             if batch.samples
         ]

@@ -1,6 +1,6 @@
 """Batches out of a store: by native calls, or sample by sample where a caller's function works on samples.
 
-    maker = Maker(ds, treatments, collation)
+    maker = BatchMaker(ds, treatments, collation)
     maker.batches(numbers, per=64, seeds=None, threads=2)
 
 Damaged samples are left out where the caller asked for that, and told.
@@ -25,7 +25,7 @@ from cordwood.store import Dataset
 from cordwood.store.reading.assemble import Assembler
 from cordwood.store.reading.buffers import Allocate, new_tensor
 from cordwood.store.reading.image_treatment import Seeds, Treatment
-from cordwood.store.reading.reader import Delivery
+from cordwood.store.reading.reader import ReadOptions
 from cordwood.store.reading.selection import Numbers, numbers_of
 from cordwood.store.schema.node import ARRAYS
 from cordwood.store.schema.schema import Leaf
@@ -57,7 +57,7 @@ class Samples:
         self.dataset = dataset
         self.treatments = treatments
         self.threads = threads
-        self._delivery = Delivery(treatments, threads=threads, bytes_read=bytes_read)
+        self._delivery = ReadOptions(treatments, threads=threads, bytes_read=bytes_read)
 
     def __call__(self, indices: Numbers, seeds: Seeds) -> list[Any]:
         """The samples of these numbers, each in memory of its own."""
@@ -68,7 +68,7 @@ class Samples:
         return Samples, (self.dataset, self.treatments, self.threads)
 
 
-class Maker:
+class BatchMaker:
     """Makes batches of a dataset, whose numbers are checked already.
 
     ``skip`` tells whether damaged samples are left out, ``skipped`` how many were.
@@ -136,7 +136,7 @@ class Maker:
 
     def _read(self, indices: Numbers, per: int, seeds: Seeds | None, threads: int) -> list[Any]:
         numbers = numbers_of(self.dataset._choice, indices)
-        delivery = Delivery(self._treatments, self._allocate, threads, self.bytes_read, self._fills)
+        delivery = ReadOptions(self._treatments, self._allocate, threads, self.bytes_read, self._fills)
         return self._assembler.batches(
             numbers, per, seeds=seeds, delivery=delivery, collate=self._collate, always=self._always
         )
@@ -171,7 +171,7 @@ class Maker:
     def _good(self, indices: Numbers, threads: int) -> npt.NDArray[np.bool_]:
         """Which of these samples can be read; of the others the reason is logged."""
         good = np.ones(len(indices), np.bool_)
-        delivery = Delivery(threads=threads)
+        delivery = ReadOptions(threads=threads)
         for position, index in enumerate(indices):
             number = numbers_of(self.dataset._choice, indices[position : position + 1])
             try:

@@ -87,7 +87,7 @@ def process_batches(
     # Where some other DataLoader has set torch's handler, it would raise a worker's death wherever the main thread is.
     _remove_worker_pids(id(arriving))
     arriving._worker_pids_set = False
-    arriving._workers_done_event = _Done(arriving._workers_done_event, arriving._workers)
+    arriving._workers_done_event = _DoneEvent(arriving._workers_done_event, arriving._workers)
     try:
         while True:
             try:
@@ -127,7 +127,7 @@ def _died(workers: list[Any], error: Exception) -> bool:
     return bool(multiprocessing.connection.wait([worker.sentinel for worker in workers], _SOON))
 
 
-class _Done:
+class _DoneEvent:
     """The event by which torch tells its workers to end, as this process uses it.
 
     Every look at it takes a lock. A worker that dies at such a moment keeps that forever.

@@ -1,6 +1,6 @@
 """Which places of an epoch each rank gets in each step.
 
-    >>> steps = Steps(length=20, batch_size=4, rank=1, world_size=2)
+    >>> steps = RankBatches(length=20, batch_size=4, rank=1, world_size=2)
     >>> steps.left(0), steps.positions(0), steps.after(0)
     (3, array([4, 5, 6, 7]), 8)
 
@@ -24,12 +24,12 @@ class Blocks(NamedTuple):
     sizes: Numbers
 
 
-class Steps:
+class RankBatches:
     """The batches of one rank.
 
     ::
 
-        steps = Steps(len(ds), batch_size=256, rank=3, world_size=8)
+        steps = RankBatches(len(ds), batch_size=256, rank=3, world_size=8)
         consumed = 0
         while steps.left(consumed):
             positions = steps.positions(consumed)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cordwood.errors import FormatError
-from cordwood.packing.journal.inputs import Entry, Lines, Position, ShardInputs, Totals
-from cordwood.packing.journal.inputs import Header as InputsHeader
+from cordwood.packing.journal.inputs import InputEntry, Lines, Position, ShardInputs, Totals
+from cordwood.packing.journal.inputs import InputsHeader as InputsHeader
 from cordwood.packing.journal.shard_log import Log, records
 from cordwood.store.values.any_value import decode, encode
 
@@ -32,10 +32,10 @@ class Waiting(NamedTuple):
     """An input that has been looked at: its number, and what is to be told of it."""
 
     number: int
-    entry: Entry
+    entry: InputEntry
 
 
-class Part(NamedTuple):
+class FirstSamplesRecord(NamedTuple):
     """What was added to the log at once."""
 
     next_input: int  # the first that is not in it
@@ -52,7 +52,7 @@ class FirstSamples:
         self._log: Log | None = None
         self._size = 0  # of what another process left
 
-    def read(self) -> Iterator[Part]:
+    def read(self) -> Iterator[FirstSamplesRecord]:
         """What another process left; nothing of what cannot be understood."""
         try:
             for record in records(self._path):
@@ -92,13 +92,13 @@ class FirstSamples:
         self._path.unlink(missing_ok=True)
 
 
-def _lines(entry: Entry) -> bytes:
+def _lines(entry: InputEntry) -> bytes:
     lines = Lines()
     lines.add(entry)
     return lines.text()
 
 
-def _part(members: Any, lines: bytes, values: bytes) -> Part:
+def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
     header = InputsHeader(Position(), Position(), Totals())
     entries = list(ShardInputs(_NAME, header, lines).entries())
     waiting = [
@@ -111,4 +111,4 @@ def _part(members: Any, lines: bytes, values: bytes) -> Part:
         place += _SIZE.size
         samples.append(decode(values[place : place + size]))
         place += size
-    return Part(int(members["next"]), waiting, samples, [str(name) for name in members["classes"]])
+    return FirstSamplesRecord(int(members["next"]), waiting, samples, [str(name) for name in members["classes"]])

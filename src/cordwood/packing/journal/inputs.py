@@ -1,7 +1,7 @@
 """``inputs/<shard>.jsonl``: which inputs the samples of a packed shard were made of.
 
     lines = Lines()
-    lines.add(Entry("cats/1.jpg", 4096, 1700000000000000000, samples=1))
+    lines.add(InputEntry("cats/1.jpg", 4096, 1700000000000000000, samples=1))
     write("train.cordwood", 0, Position(), Position(1), Totals(inputs=1, samples=1), lines.text())
     for entry in read("train.cordwood", 0).entries():
         print(entry.name, entry.samples)
@@ -78,7 +78,7 @@ class Totals:
         return totals
 
 
-class Entry(NamedTuple):
+class InputEntry(NamedTuple):
     """An input, or a run of inputs that have no names, and the number of samples of each that are in the shard."""
 
     name: str | None
@@ -88,7 +88,7 @@ class Entry(NamedTuple):
     inputs: int = 1
 
 
-class Header(NamedTuple):
+class InputsHeader(NamedTuple):
     """The first line of a file."""
 
     first: Position
@@ -99,12 +99,12 @@ class Header(NamedTuple):
 class ShardInputs:
     """What a file tells; its lines are parsed when they are asked for."""
 
-    def __init__(self, where: str, header: Header, lines: bytes) -> None:
+    def __init__(self, where: str, header: InputsHeader, lines: bytes) -> None:
         self.first, self.after, self.totals = header
         self.lines = lines
         self.where = where
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """The inputs that begin or go on in the shard, in order."""
         begin, number = 0, 2
         while begin < len(self.lines):
@@ -113,13 +113,13 @@ class ShardInputs:
             yield from self._parsed(lines, number)
             begin, number = end, number + len(lines)
 
-    def _parsed(self, lines: list[bytes], number: int) -> Iterator[Entry]:
+    def _parsed(self, lines: list[bytes], number: int) -> Iterator[InputEntry]:
         try:
             found = json.loads(b"[%b]" % b",".join(lines))  # at once, which is several times as fast
         except (ValueError, RecursionError):
             found = []
         if len(found) == len(lines) and all(map(_is_plain, found)):
-            yield from starmap(Entry, found)
+            yield from starmap(InputEntry, found)
             return
         for place, text in enumerate(lines, number):
             try:
@@ -136,7 +136,7 @@ class Lines:
 
         lines = Lines()
         for number in range(1000):
-            lines.add(Entry(None, None, None, samples=1))
+            lines.add(InputEntry(None, None, None, samples=1))
         lines.text()          # b"[1000,1]\\n"
 
     Inputs without names that follow each other and have the same number of samples become one line, and so do the
@@ -146,9 +146,9 @@ class Lines:
     def __init__(self, text: bytes = b"") -> None:
         begin = text.rfind(b"\n", 0, -1) + 1
         self._text = bytearray(text[:begin])
-        self._last: Entry | None = _entry(text[begin:].rstrip(b"\n")) if text else None
+        self._last: InputEntry | None = _entry(text[begin:].rstrip(b"\n")) if text else None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: InputEntry) -> None:
         """An input; UsageError if it cannot be recorded."""
         last = self._last
         if last is not None and last.name == entry.name:
@@ -173,7 +173,7 @@ class Lines:
         self._text, self._last = bytearray(), None
 
 
-def line(entry: Entry) -> bytes:
+def line(entry: InputEntry) -> bytes:
     """The line of an entry, line feed included."""
     name, size, stamp, samples, inputs = entry
     if name is None:
@@ -252,7 +252,7 @@ def read(store: str | os.PathLike[str], shard: int) -> ShardInputs:
     return ShardInputs(str(path), header, lines)
 
 
-def read_header(store: str | os.PathLike[str], shard: int) -> Header:
+def read_header(store: str | os.PathLike[str], shard: int) -> InputsHeader:
     """The first line of a shard's file alone: positions and totals."""
     path = path_of(store, shard)
     with opened(path, "the list of the shard's inputs") as fd:
@@ -270,7 +270,7 @@ def _parsed(data: bytes) -> Any:
         raise FormatError(f"this should be JSON, but is not: {reason_of(error)}") from None
 
 
-def _header(data: bytes) -> tuple[Header, Any]:
+def _header(data: bytes) -> tuple[InputsHeader, Any]:
     """The first line, and what it tells of the others."""
     found = _parsed(data)
     if not isinstance(found, dict) or "cordwood_inputs" not in found:
@@ -293,7 +293,7 @@ def _header(data: bytes) -> tuple[Header, Any]:
     first, after = (_position(found.get(name), name) for name in ("first", "next"))
     if after < first:
         raise FormatError(f"the shard begins at {brief(first)} and ends before, at {brief(after)}")
-    return Header(first, after, Totals.from_json(found.get("totals"))), found.get("lines")
+    return InputsHeader(first, after, Totals.from_json(found.get("totals"))), found.get("lines")
 
 
 def _position(found: object, what: str) -> Position:
@@ -323,7 +323,7 @@ def _is_plain(found: object) -> bool:
     )
 
 
-def _entry(data: bytes) -> Entry:
+def _entry(data: bytes) -> InputEntry:
     match _parsed(data):
         case [str() as name, size, stamp, samples]:
             if not is_name(name):
@@ -331,11 +331,11 @@ def _entry(data: bytes) -> Entry:
             size = None if size is None else _count(size, "the size of an input")
             if stamp is not None and (type(stamp) is not int or not -_MOST <= stamp < _MOST):
                 raise FormatError(f"the stamp of an input is {brief(stamp)}, but is an integer of 64 bits")
-            return Entry(name, size, stamp, _samples(samples))
+            return InputEntry(name, size, stamp, _samples(samples))
         case [inputs, samples]:
             if not _count(inputs, "the number of inputs"):
                 raise FormatError("a run of no inputs")
-            return Entry(None, None, None, _samples(samples), inputs)
+            return InputEntry(None, None, None, _samples(samples), inputs)
         case other:
             raise FormatError(f"an input is [name, size, stamp, samples] or [inputs, samples], not {brief(other)}")
 

@@ -60,7 +60,7 @@ class Checkpoint:
 
 
 @dataclass
-class Found:
+class LogContents:
     """What a log tells: the last checkpoint, and all rows and lines up to it."""
 
     checkpoint: Checkpoint
@@ -120,7 +120,7 @@ class Log:
         )
 
 
-class Record(NamedTuple):
+class ShardLogRecord(NamedTuple):
     """What was added at once, and where it ends in the file."""
 
     members: Any
@@ -129,7 +129,7 @@ class Record(NamedTuple):
     end: int
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path) -> Iterator[ShardLogRecord]:
     """The records of a log up to the first that is damaged or cut short; none if there is no log."""
     if not path.exists():
         return
@@ -142,7 +142,7 @@ def records(path: Path) -> Iterator[Record]:
             return
         at = place + _RECORD.size
         told, first, second = (bytes(data[at + sum(sizes[:i]) : at + sum(sizes[: i + 1])]) for i in range(3))
-        yield Record(json.loads(told), first, second, end)
+        yield ShardLogRecord(json.loads(told), first, second, end)
         place = end
 
 
@@ -157,15 +157,17 @@ class ShardLog(Log):
         self.add(checkpoint.to_json(), rows, lines)
 
 
-def read(store: Path, shard: int) -> Found | None:
+def read(store: Path, shard: int) -> LogContents | None:
     """What the log of a shard tells; None if there is none, or no record of it is good."""
     rows, lines = bytearray(), bytearray()
-    last: Record | None = None
+    last: ShardLogRecord | None = None
     for record in records(log_path(store, shard)):
         rows += record.first
         lines += record.second
         last = record
-    return None if last is None else Found(Checkpoint.from_json(last.members), bytes(rows), bytes(lines), last.end)
+    return (
+        None if last is None else LogContents(Checkpoint.from_json(last.members), bytes(rows), bytes(lines), last.end)
+    )
 
 
 def remove_unfinished(store: Path, keep: int | None) -> None:

@@ -9,7 +9,7 @@ walk.finish()                       # and those that have none
 from collections.abc import Sequence
 
 from cordwood.errors import PackError
-from cordwood.packing.journal.inputs import FAILED, Entry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
 from cordwood.sources import Input
 
 
@@ -23,7 +23,7 @@ class Account:
         self.lines = Lines()
         self.new_lines = Lines()  # those that are not in the shard's log
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: InputEntry) -> None:
         """An input, or a part of its samples, is in the open shard."""
         self.lines.add(entry)
         self.new_lines.add(entry)
@@ -143,4 +143,4 @@ class Walk:
 
     def _note(self, samples: int) -> None:
         one = self._inputs[self._at]
-        self._account.note(Entry(one.name, one.size, one.stamp, samples))
+        self._account.note(InputEntry(one.name, one.size, one.stamp, samples))

@@ -19,7 +19,7 @@ from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal import shard_log
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.first_samples_log import FirstSamples, Waiting
-from cordwood.packing.journal.inputs import FAILED, Entry, Header, Position, ShardInputs, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, InputsHeader, Position, ShardInputs, Totals
 from cordwood.packing.journal.shard_log import Checkpoint, ShardLog
 from cordwood.packing.output.accounting import Account, Walk
 from cordwood.packing.output.first_samples import Beginning, settled_before
@@ -72,7 +72,7 @@ class Output:
         self.first_samples = FirstSamples(self.path)
         self._waiting: list[Waiting] = []  # what is being looked at
         self._in_first = 0, 0  # inputs and samples of these that are in their log
-        self._left: shard_log.Found | None = None  # by another process, of the shard that is next
+        self._left: shard_log.LogContents | None = None  # by another process, of the shard that is next
         found = folder.manifest
         if found is not None and found.schema is not None and self._finds(folder):
             self.first_samples.remove()
@@ -133,7 +133,7 @@ class Output:
             return
         account, told = self.account, left.checkpoint
         account.position, account.totals = told.position, told.totals
-        header = Header(told.first, told.position, told.totals)
+        header = InputsHeader(told.first, told.position, told.totals)
         for entry in ShardInputs(str(self.path), header, left.lines).entries():
             account.lines.add(entry)
         self.next_input = account.position.input
@@ -192,7 +192,7 @@ class Output:
                     self._failed(first + each, inputs[each], Failure.of(error))
             # Without their handles, which may be whole samples: nobody knows how many inputs are dropped here.
             self._waiting += [
-                Waiting(first + each, Entry(*inputs[each][1:], samples=result.counts[each])) for each in unit
+                Waiting(first + each, InputEntry(*inputs[each][1:], samples=result.counts[each])) for each in unit
             ]
             self.next_input = first + unit.stop
             self._in_midst = False

@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self, TextIO
 
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.packing.report.rate import Pace, line, parts
 from cordwood.packing.report.rate import PackProgress as PackProgress
+from cordwood.packing.report.rate import RateMeter, line, parts
 
 _PLAIN_SECONDS = 10.0
 _TERMINAL_SECONDS = 0.1
@@ -27,10 +27,10 @@ class Display(Protocol):
 
     seconds: float
 
-    def show(self, state: PackProgress, pace: Pace) -> None:
+    def show(self, state: PackProgress, pace: RateMeter) -> None:
         """Show the state of now."""
 
-    def end(self, state: PackProgress | None, pace: Pace) -> None:
+    def end(self, state: PackProgress | None, pace: RateMeter) -> None:
         """The run is over; `state` is the last one, if there was any."""
 
 
@@ -43,13 +43,13 @@ class TerminalBar:
         self._stream = stream
         self._shown = 0
 
-    def show(self, state: PackProgress, pace: Pace) -> None:
+    def show(self, state: PackProgress, pace: RateMeter) -> None:
         text = line(state, pace, shutil.get_terminal_size().columns - 1)
         self._stream.write("\r" + text.ljust(self._shown))
         self._stream.flush()
         self._shown = len(text)
 
-    def end(self, state: PackProgress | None, pace: Pace) -> None:
+    def end(self, state: PackProgress | None, pace: RateMeter) -> None:
         if self._shown:
             self._stream.write("\r" + " " * self._shown + "\r")
             self._stream.flush()
@@ -64,12 +64,12 @@ class PlainLines:
         self._stream = stream
         self._shown: PackProgress | None = None
 
-    def show(self, state: PackProgress, pace: Pace) -> None:
+    def show(self, state: PackProgress, pace: RateMeter) -> None:
         self._stream.write("  ".join(parts(state, pace)) + "\n")
         self._stream.flush()
         self._shown = state
 
-    def end(self, state: PackProgress | None, pace: Pace) -> None:
+    def end(self, state: PackProgress | None, pace: RateMeter) -> None:
         if self._shown is not None and state is not None and state != self._shown:
             self.show(state, pace)
 
@@ -83,18 +83,18 @@ class NotebookBar:
         self._display = ipython_display
         self._handle: Any = None
 
-    def show(self, state: PackProgress, pace: Pace) -> None:
+    def show(self, state: PackProgress, pace: RateMeter) -> None:
         made = self._display.HTML(self._html(state, pace))
         if self._handle is None:
             self._handle = self._display.display(made, display_id=True)
         else:
             self._handle.update(made)
 
-    def end(self, state: PackProgress | None, pace: Pace) -> None:
+    def end(self, state: PackProgress | None, pace: RateMeter) -> None:
         if state is not None:
             self.show(state, pace)
 
-    def _html(self, state: PackProgress, pace: Pace) -> str:
+    def _html(self, state: PackProgress, pace: RateMeter) -> str:
         value = "" if state.fraction is None else f' value="{state.fraction:.4f}"'
         text = html.escape("  ".join(parts(state, pace)))
         return f'<div><progress max="1"{value} style="width:20em"></progress> <code>{text}</code></div>'
@@ -117,7 +117,7 @@ class Reporter:
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic) -> None:
         self._display = display
         self._clock = clock
-        self._pace = Pace()
+        self._pace = RateMeter()
         self._last: PackProgress | None = None
         self._shown_at = clock()
 
@@ -149,11 +149,11 @@ class _Told:
     def __init__(self, function: Callable[[PackProgress], object] | None) -> None:
         self._function = function
 
-    def show(self, state: PackProgress, pace: Pace) -> None:
+    def show(self, state: PackProgress, pace: RateMeter) -> None:
         if self._function is not None:
             self._function(state)
 
-    def end(self, state: PackProgress | None, pace: Pace) -> None:
+    def end(self, state: PackProgress | None, pace: RateMeter) -> None:
         """It knows the last state already."""
 
 

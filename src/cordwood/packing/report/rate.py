@@ -1,6 +1,6 @@
 """How far a packing run is, how fast it is, and both in words.
 
-pace = Pace()
+pace = RateMeter()
 pace.add(state)
 print(line(state, pace, width=100))
 
@@ -57,7 +57,7 @@ class PackProgress:
         return min(1.0, self.inputs / self.of_inputs) if self.of_inputs else 1.0
 
 
-class Pace:
+class RateMeter:
     """Rates of this run over the last minute, from when the first input was done: workers take a while to start."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Pace:
         return (self._points[-1][which] - self._points[0][which]) / (self._points[-1][0] - self._points[0][0])
 
 
-def parts(state: PackProgress, pace: Pace) -> list[str]:
+def parts(state: PackProgress, pace: RateMeter) -> list[str]:
     """What there is to tell, the most important first."""
     rate, left = pace.samples_per_second, pace.seconds_left(state)
     told = [
@@ -111,7 +111,7 @@ def parts(state: PackProgress, pace: Pace) -> list[str]:
     return [part for part in told if part]
 
 
-def line(state: PackProgress, pace: Pace, width: int) -> str:
+def line(state: PackProgress, pace: RateMeter, width: int) -> str:
     """One line that fits; what is least important gives way. The bar keeps its place and length for the whole run."""
     told = parts(state, pace)
     if cells := _bar_cells(state, width):

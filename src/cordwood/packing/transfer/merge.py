@@ -24,7 +24,7 @@ from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.journal import inputs
 from cordwood.packing.journal import job_file as jobs
-from cordwood.packing.journal.inputs import Entry, Header, Lines, Position, Totals
+from cordwood.packing.journal.inputs import InputEntry, InputsHeader, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.transform.identity import difference
 from cordwood.store.checking.survey import check_is_store
@@ -339,7 +339,7 @@ class _Merger:
         count = int(part.records["count"][shard])
         if part.listed:
             told = inputs.read(part.path, shard)
-            header, lines = Header(told.first, told.after, told.totals), told.lines
+            header, lines = InputsHeader(told.first, told.after, told.totals), told.lines
             found = sum(entry.inputs * max(entry.samples, 0) for entry in told.entries())
             if found != count:
                 raise FormatError(
@@ -349,9 +349,9 @@ class _Merger:
         else:  # nothing is known of its inputs: each sample is taken for one
             before = int(part.records["first"][shard])
             totals = Totals(inputs=before + count, samples=before + count)
-            header = Header(Position(before), Position(before + count), totals)
+            header = InputsHeader(Position(before), Position(before + count), totals)
             some = Lines()
-            some.add(Entry(None, None, None, 1, inputs=count))
+            some.add(InputEntry(None, None, None, 1, inputs=count))
             lines = some.text()
         if shard == 0:
             # The inputs of a part have the numbers that they have in the whole source already.

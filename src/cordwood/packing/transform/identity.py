@@ -35,7 +35,7 @@ _MOST_ITEMS = 256
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 
 
-class Identity(TypedDict):
+class TransformIdentity(TypedDict):
     """What a job records of its transform."""
 
     name: str | None
@@ -43,11 +43,11 @@ class Identity(TypedDict):
     version: str | None
 
 
-def identity_of(transform: Any, version: str | None = None) -> Identity:
+def identity_of(transform: Any, version: str | None = None) -> TransformIdentity:
     """Name and hash of a callable, of a mapping of field names to callables, or of None, which changes nothing."""
     return {
         "name": None if transform is None else _name_of(transform),
-        "hash": _Walk(_own_packages(transform)).digest(transform),
+        "hash": _Digester(_own_packages(transform)).digest(transform),
         "version": version,
     }
 
@@ -59,7 +59,7 @@ def contents_of(origin: Any) -> str:
 
         contents_of(dataset)                # another one for the same class with other arguments
     """
-    return _Walk(frozenset(), most=_MOST_OF_DATA).digest(origin)
+    return _Digester(frozenset(), most=_MOST_OF_DATA).digest(origin)
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -108,7 +108,7 @@ def _own_packages(transform: Any) -> frozenset[str]:
 # ---- the walk --------------------------------------------------------------------------------------------------------
 
 
-class _Walk:
+class _Digester:
     """Makes a digest of everything that a transform is made of.
 
     Every part has a digest of its own, so it does not matter whether two equal parts are one object: what the compiler

@@ -19,7 +19,7 @@ from cordwood.common.seeding import takes
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.transform.batches import collate, cut
-from cordwood.packing.transform.identity import Identity, identity_of
+from cordwood.packing.transform.identity import TransformIdentity, identity_of
 from cordwood.sources.importing import named
 from cordwood.store.schema.schema import shown_names
 from cordwood.store.writing.first_samples import snapshot
@@ -72,7 +72,11 @@ class Transform:
     """
 
     def __init__(
-        self, function: "_Function | None", fields: "Mapping[str, _Function]", batched: bool, identity: Identity
+        self,
+        function: "_Function | None",
+        fields: "Mapping[str, _Function]",
+        batched: bool,
+        identity: TransformIdentity,
     ) -> None:
         self.batched = batched
         self.identity = identity

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal.inputs import FAILED, Entry
+from cordwood.packing.journal.inputs import FAILED, InputEntry
 from cordwood.sources import Input, Source
 
 KEEP, REDO, DROP, MOVED = 0, 1, 2, 3  # MOVED: its samples stand where the input began, in a shard before
@@ -146,7 +146,7 @@ class _Names:
     def __len__(self) -> int:
         return len(self._order)
 
-    def find(self, entries: list[Entry]) -> npt.NDArray[np.int64]:
+    def find(self, entries: list[InputEntry]) -> npt.NDArray[np.int64]:
         """The number of the input of that name in the source, or -1."""
         wanted = _comparable(np.frombuffer(b"".join(_digest(entry.name) for entry in entries), np.dtype("V16")))
         places = np.searchsorted(self._sorted, wanted)
@@ -190,7 +190,7 @@ class _Comparison:
             plan.unfinished = []
         return plan
 
-    def _decide(self, entries: list[Entry], forced: frozenset[int]) -> Iterable[int]:
+    def _decide(self, entries: list[InputEntry], forced: frozenset[int]) -> Iterable[int]:
         found = self._names.find(entries)
         told = np.array([(_told(entry.size), _told(entry.stamp)) for entry in entries], np.int64).reshape(-1, 2)
         same = (self._names.facts[found] == told).all(axis=1) if len(self._names) else np.zeros(len(entries), np.bool_)

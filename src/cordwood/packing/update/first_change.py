@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cordwood.common.text import brief
 from cordwood.packing.journal import inputs
-from cordwood.packing.journal.inputs import Entry
+from cordwood.packing.journal.inputs import InputEntry
 from cordwood.sources import Input, Source
 
 
@@ -28,8 +28,8 @@ def first_change(store: Path, shards: int, source: Source, start: int) -> str:
     return f"what is packed, up to {brief(last)}, is as it was, but inputs behind that were added, removed or changed"
 
 
-def _packed(store: Path, shards: int) -> Iterator[Entry]:
-    last: Entry | None = None
+def _packed(store: Path, shards: int) -> Iterator[InputEntry]:
+    last: InputEntry | None = None
     for shard in range(shards):
         for entry in inputs.read(store, shard).entries():
             if last is None or entry.name is None or entry.name != last.name:  # else its samples are in two shards
@@ -37,7 +37,7 @@ def _packed(store: Path, shards: int) -> Iterator[Entry]:
             last = entry
 
 
-def _moved(entry: Entry, one: Input | None, last: str | None) -> str:
+def _moved(entry: InputEntry, one: Input | None, last: str | None) -> str:
     behind = f" behind {brief(last)}" if last is not None else ""
     if one is None or one.name is None:
         return f"{brief(entry.name)} is not there any more"

@@ -19,7 +19,7 @@ from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.failure import Failure
-from cordwood.packing.journal.inputs import FAILED, Entry, Lines, Position, ShardInputs, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, ShardInputs, Totals
 from cordwood.packing.output.first_samples import settled_before
 from cordwood.packing.update.compare_inputs import DROP, KEEP, REDO, Decisions, UpdatePlan
 from cordwood.packing.workers.work import Result, Settled
@@ -29,7 +29,7 @@ from cordwood.store.format import plan_files, shard_index
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.new_folder import link_or_copy
 from cordwood.store.format.row_search import read_at
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, read_footer, shard_name
 from cordwood.store.writing.encode import Encoded
 from cordwood.store.writing.open_shard import OpenShard
@@ -41,7 +41,7 @@ _GROWTH = 2  # a shard may become so many times as large as others before it is 
 OnFailure = Callable[[int, Input, Failure], None]
 
 
-class _Done(NamedTuple):
+class _RedoneInput(NamedTuple):
     """An input that was done again."""
 
     one: Input
@@ -71,7 +71,7 @@ class Rewriting:
         self._failed = failed
         self._manifest = manifests.read(store)
         self.settled: Settled | None = settled_before(store, self._manifest)
-        self._layout = Layout(self.settled.schema)
+        self._layout = RowLayout(self.settled.schema)
         self._records = bytearray()
         self._samples = 0
         self.shards = 0
@@ -104,7 +104,7 @@ class Rewriting:
         start = 0
         for place, (one, count) in enumerate(zip(inputs, result.counts, strict=True)):
             end = start + max(count, 0)
-            self._go_on(_Done(one, count, list(_between(result.parts, start, end)), result.failures.get(place)))
+            self._go_on(_RedoneInput(one, count, list(_between(result.parts, start, end)), result.failures.get(place)))
             start = end
 
     def checkpoint(self) -> None:
@@ -126,7 +126,7 @@ class Rewriting:
             self._open.drop()
             self._open = None
 
-    def _go_on(self, done: _Done | None) -> None:
+    def _go_on(self, done: _RedoneInput | None) -> None:
         """Up to the next input that is done again."""
         try:
             self._walk.send(done)  # type: ignore[arg-type]  # the first one, which begins, is None
@@ -135,7 +135,7 @@ class Rewriting:
 
     # ---- shard by shard --------------------------------------------------------------------------------------------
 
-    def _walking(self) -> Generator[None, _Done, None]:
+    def _walking(self) -> Generator[None, _RedoneInput, None]:
         """Through the old store; waits for every input that is done again."""
         before = 0
         for shard, decisions in enumerate(self._plan.shards):
@@ -155,7 +155,7 @@ class Rewriting:
                 self._note(entry)
         self._count_shard(read_ends(target), raw_bytes)
 
-    def _rewrite(self, shard: int, told: ShardInputs, decisions: Decisions) -> Generator[None, _Done, None]:
+    def _rewrite(self, shard: int, told: ShardInputs, decisions: Decisions) -> Generator[None, _RedoneInput, None]:
         path = self._store / shard_name(shard)
         ends = read_ends(path)
         footer = read_footer(path, ends)
@@ -182,13 +182,13 @@ class Rewriting:
             self._copy(fd, rows[start:place], errors)
         self._end_shard()
 
-    def _add_done(self, done: _Done) -> None:
+    def _add_done(self, done: _RedoneInput) -> None:
         """The samples of an input that was done again."""
         one = done.one
         if done.failure is not None:
             self._failed(self._inputs, one, done.failure)
         if done.samples <= 0:
-            self._note(Entry(one.name, one.size, one.stamp, done.samples))
+            self._note(InputEntry(one.name, one.size, one.stamp, done.samples))
         for part in done.parts:
             start = 0
             while start < len(part):
@@ -197,7 +197,7 @@ class Rewriting:
                 shard = self._opened()
                 end = start + shard.room_for(part.sizes[start:])
                 shard.add(part.part(start, end))
-                self._note(Entry(one.name, one.size, one.stamp, end - start))
+                self._note(InputEntry(one.name, one.size, one.stamp, end - start))
                 start = end
 
     def _rows(self, fd: int, path: Path, ends: ShardEnds) -> Rows:
@@ -248,7 +248,7 @@ class Rewriting:
 
     # ---- what is told of the new shards ----------------------------------------------------------------------------
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: InputEntry) -> None:
         self._lines.add(entry)
         if entry.name != self._last:
             self._inputs += 1
@@ -285,8 +285,8 @@ class Rewriting:
         inputfiles.write(self._folder, number, first, after, replace(totals), lines.text())
 
 
-def _entries(lines: Lines) -> Iterator[Entry]:
-    header = inputfiles.Header(Position(), Position(), Totals())
+def _entries(lines: Lines) -> Iterator[InputEntry]:
+    header = inputfiles.InputsHeader(Position(), Position(), Totals())
     return ShardInputs("", header, lines.text()).entries()
 
 

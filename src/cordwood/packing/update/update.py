@@ -27,7 +27,7 @@ from cordwood.packing.journal import job_file as jobs
 from cordwood.packing.journal import shard_log
 from cordwood.packing.journal.failure_policy import Failures, listed
 from cordwood.packing.journal.first_samples_log import FirstSamples
-from cordwood.packing.journal.inputs import FAILED, Entry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
 from cordwood.packing.journal.job_file import UPDATING, JobFile
 from cordwood.packing.report.progress import PackProgress
 from cordwood.packing.transform.identity import difference
@@ -252,7 +252,7 @@ def _list_rest(dest: Path, remaining: Remaining, totals: Totals, log: Path) -> N
     failed = _failures(log)
     lines = Lines(told.lines)
     for one in islice(remaining.inputs(told.after.input), totals.inputs - told.after.input):
-        lines.add(Entry(one.name, one.size, one.stamp, FAILED if one.name in failed else 0))
+        lines.add(InputEntry(one.name, one.size, one.stamp, FAILED if one.name in failed else 0))
     inputfiles.write(dest, shard, told.first, Position(totals.inputs), totals, lines.text())
 
 

@@ -28,7 +28,7 @@ import cloudpickle
 from cordwood.errors import PackError, StorageError, UsageError
 from cordwood.packing.workers.wire import Parts, receive, send, unpack
 from cordwood.packing.workers.work import Result, Settled
-from cordwood.packing.workers.worker import NOWHERE, PLACE, Done, Job, Refused, Task
+from cordwood.packing.workers.worker import NOWHERE, PLACE, Done, Job, JobRejected, Task
 from cordwood.sources.pickling import dumps
 
 QUEUED = 2  # tasks that a worker has: one that it does, and one that waits so that it need not
@@ -87,7 +87,7 @@ class Pool:
     def _start(self) -> None:
         worker = _Worker(self._arrived)
         self._workers.append(worker)
-        worker.tell(_Pickled(self._job))
+        worker.tell(_PickledOnce(self._job))
         if self._settled is not None:
             worker.tell(self._settled)
 
@@ -137,7 +137,7 @@ class Pool:
 
     def _finished(self, worker: "_Worker", parts: Parts) -> Finished:
         message = unpack(parts)
-        if isinstance(message, Refused):
+        if isinstance(message, JobRejected):
             raise PackError(
                 "a worker process cannot take the source and the transform as they arrive there; it says\n"
                 f"{message.error}\nmodules that they need must be importable in a new process: check PYTHONPATH and "
@@ -169,7 +169,7 @@ class Pool:
         self.close()
 
 
-class _Pickled:
+class _PickledOnce:
     """Something that was pickled before, in a message: pickled once for all workers."""
 
     def __init__(self, data: bytes) -> None:

@@ -53,7 +53,7 @@ class Done(NamedTuple):
     result: Result
 
 
-class Refused(NamedTuple):
+class JobRejected(NamedTuple):
     """The job itself could not be unpacked: there will be no answers."""
 
     error: str
@@ -72,7 +72,7 @@ def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
     except Exception as error:
         import traceback
 
-        send(results_fd, Refused("".join(traceback.format_exception(error))))
+        send(results_fd, JobRejected("".join(traceback.format_exception(error))))
         return
     work = Work(*job[:5], labels=job.labels, absent=job.absent, watch=lambda first: PLACE.pack_into(place, 0, first))
     with one_thread(), suppress(BrokenPipeError):  # the parent is gone, and wants no words

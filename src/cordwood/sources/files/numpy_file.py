@@ -18,7 +18,7 @@ import torch
 
 from cordwood.errors import FormatError
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source, open_source
+from cordwood.tensors.io.source import ByteSource, open_source
 from cordwood.tensors.io.zip_reader import Archive, is_zip
 
 NUMPY_MAGIC: Final = b"\x93NUMPY"
@@ -51,7 +51,7 @@ def load_numpy(path: Path) -> Any:
         return found
 
 
-def _array(source: Source, where: str) -> npt.NDArray[Any]:
+def _array(source: ByteSource, where: str) -> npt.NDArray[Any]:
     """The array of a `.npy` file, over its bytes."""
     head = io.BytesIO(bytes(source.read(0, min(source.size, _LONGEST_HEADER))))
     shape, fortran, dtype = _header(head, where)

@@ -75,7 +75,7 @@ def _holds_tensors(first: bytes, size: int) -> bool:
 
 
 @dataclass
-class Survey:
+class FolderSurvey:
     """What was found among the first files of a folder."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -95,9 +95,9 @@ class Survey:
         return f"{'among the first files ' if self.stopped else ''}{', '.join(told)}"
 
 
-def survey(folder: Path) -> Survey:
+def survey(folder: Path) -> FolderSurvey:
     """Look at some files of every folder, hidden ones and links to folders left out, a few hundred at most."""
-    found = Survey()
+    found = FolderSurvey()
     waiting = [os.fspath(folder)]
     files = entries_seen = 0
     while waiting:
@@ -133,7 +133,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _count(found: Survey, path: Path) -> None:
+def _count(found: FolderSurvey, path: Path) -> None:
     kind = kind_of(path)
     if kind is not None:
         found.kinds[kind] += 1

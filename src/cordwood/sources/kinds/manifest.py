@@ -24,7 +24,7 @@ from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.sources.base import Input, Source, SourceOptions
 from cordwood.sources.files.image_file import FIELD, ImageReader, shown_path
 from cordwood.sources.kinds.manifest_columns import LABEL, ColumnTypes
-from cordwood.sources.kinds.manifest_rows import PATH_COLUMNS, Layout, Row, layout_of, rows
+from cordwood.sources.kinds.manifest_rows import PATH_COLUMNS, ManifestLayout, ManifestRow, layout_of, rows
 
 _MARKED = 1024  # rows between two places that are remembered
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/?/|[a-zA-Z]:[\\/]")  # a scheme, or a drive letter
@@ -32,12 +32,12 @@ _MOST_FOLDERS = 1 << 17  # whose real place is remembered
 PATH = "path"
 
 
-class Manifest(Source):
+class ManifestSource(Source):
     """A manifest of images. Its rows are read again whenever they are needed; only sizes and dates are kept."""
 
     kind = "manifest"
 
-    def __init__(self, path: Path, layout: Layout, options: SourceOptions) -> None:
+    def __init__(self, path: Path, layout: ManifestLayout, options: SourceOptions) -> None:
         self._path = path.absolute()
         self._layout = layout
         self._options = options
@@ -88,7 +88,7 @@ class Manifest(Source):
                 if number >= start:
                     yield self._input(number, row)
 
-    def _input(self, number: int, row: Row) -> Input:
+    def _input(self, number: int, row: ManifestRow) -> Input:
         path, others = self._split(row)
         values = {name: self._columns.value(name, value) for name, value in others.items()}
         name = f"{path}#{number}" if number in self._repeated else path
@@ -96,7 +96,7 @@ class Manifest(Source):
         return Input((path, values), name, *((size, self._stamps[number]) if size >= 0 else (None, None)))
 
     def reader(self) -> Callable[[Any], Any]:
-        return _RowReader(ImageReader(self._path.parent, self._options))
+        return _ManifestReader(ImageReader(self._path.parent, self._options))
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -113,7 +113,7 @@ class Manifest(Source):
     def classes(self) -> Mapping[str, Sequence[str]]:
         return {LABEL: self._classes} if self._classes else {}
 
-    def _rows(self, file: BufferedReader, offset: int, line: int) -> Iterator[Row]:
+    def _rows(self, file: BufferedReader, offset: int, line: int) -> Iterator[ManifestRow]:
         return rows(file, self._path.name, self._layout, offset, line)
 
     def _read_all(self, file: BufferedReader) -> None:
@@ -136,7 +136,7 @@ class Manifest(Source):
         same = np.asarray(hashes)[order]
         self._repeated = set(order[1:][same[1:] == same[:-1]].tolist())
 
-    def _split(self, row: Row) -> tuple[str, dict[str, Any]]:
+    def _split(self, row: ManifestRow) -> tuple[str, dict[str, Any]]:
         """The path of a row, checked, and its other values."""
         others = dict(row.values)
         path = relative_path(others.pop(self._layout.path_column, None))
@@ -149,7 +149,7 @@ class Manifest(Source):
         return path, others
 
 
-class _RowReader:
+class _ManifestReader:
     def __init__(self, image: ImageReader) -> None:
         self._image = image
 

@@ -24,7 +24,7 @@ _DELIMITERS = ",\t;"
 _LOOKED_AT = 1 << 16
 
 
-class Row(NamedTuple):
+class ManifestRow(NamedTuple):
     """One row, with where it begins: a byte of the file, and the number of the line before it."""
 
     offset: int
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ManifestLayout:
     """How a manifest is written; `columns` is None for JSON lines, where every row names its own."""
 
     path_column: str
@@ -43,7 +43,7 @@ class Layout:
     line: int
 
 
-def layout_of(path: Path) -> Layout | None:
+def layout_of(path: Path) -> ManifestLayout | None:
     """How a file is laid out, if it is a manifest."""
     first, size = first_bytes(path, _LOOKED_AT)
     start = len(_BOM) if first.startswith(_BOM) else 0
@@ -59,16 +59,16 @@ def layout_of(path: Path) -> Layout | None:
     return None
 
 
-def _of_json(text: str, offset: int, line: int) -> Layout | None:
+def _of_json(text: str, offset: int, line: int) -> ManifestLayout | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
     column = _path_column(list(found)) if isinstance(found, dict) else None
-    return Layout(column, None, "", offset, line) if column is not None else None
+    return ManifestLayout(column, None, "", offset, line) if column is not None else None
 
 
-def _of_csv(text: str, offset: int, line: int) -> Layout | None:
+def _of_csv(text: str, offset: int, line: int) -> ManifestLayout | None:
     if "\0" in text:
         return None
     for delimiter in _DELIMITERS:
@@ -79,7 +79,7 @@ def _of_csv(text: str, offset: int, line: int) -> Layout | None:
         columns = tuple("label" if name.strip().lower() == "label" else name.strip() for name in header)
         column = _path_column(columns)
         if column is not None:
-            return Layout(column, columns, delimiter, offset, line)
+            return ManifestLayout(column, columns, delimiter, offset, line)
     return None
 
 
@@ -88,7 +88,7 @@ def _path_column(columns: tuple[str, ...] | list[str]) -> str | None:
     return next((by_name[name] for name in PATH_COLUMNS if name in by_name), None)
 
 
-class _Lines:
+class _LineReader:
     """Lines as text, with the place of the next one."""
 
     def __init__(self, file: IO[bytes], name: str, offset: int, line: int) -> None:
@@ -98,7 +98,7 @@ class _Lines:
         self.line = line
         file.seek(offset)
 
-    def __iter__(self) -> "_Lines":
+    def __iter__(self) -> "_LineReader":
         return self
 
     def __next__(self) -> str:
@@ -112,13 +112,13 @@ class _Lines:
         return raw.decode("utf-8", "surrogateescape")
 
 
-def rows(file: IO[bytes], name: str, layout: Layout, offset: int, line: int) -> Iterator[Row]:
+def rows(file: IO[bytes], name: str, layout: ManifestLayout, offset: int, line: int) -> Iterator[ManifestRow]:
     """The rows from one that begins at `offset` on; errors say the manifest's name and the line."""
-    lines = _Lines(file, name, offset, line)
+    lines = _LineReader(file, name, offset, line)
     return _csv_rows(lines, name, layout) if layout.columns is not None else _json_rows(lines, name)
 
 
-def _csv_rows(lines: _Lines, name: str, layout: Layout) -> Iterator[Row]:
+def _csv_rows(lines: _LineReader, name: str, layout: ManifestLayout) -> Iterator[ManifestRow]:
     columns = layout.columns or ()
     reader = csv.reader(lines, delimiter=layout.delimiter, strict=True)
     while True:
@@ -137,10 +137,10 @@ def _csv_rows(lines: _Lines, name: str, layout: Layout) -> Iterator[Row]:
                 'with a delimiter in it is put in "double quotes"'
             )
         # A column without a name is what pandas makes of its index.
-        yield Row(offset, line, {key: value for key, value in zip(columns, values, strict=True) if key})
+        yield ManifestRow(offset, line, {key: value for key, value in zip(columns, values, strict=True) if key})
 
 
-def _json_rows(lines: _Lines, name: str) -> Iterator[Row]:
+def _json_rows(lines: _LineReader, name: str) -> Iterator[ManifestRow]:
     while True:
         offset, line = lines.offset, lines.line
         text = next(lines, None)
@@ -154,4 +154,4 @@ def _json_rows(lines: _Lines, name: str) -> Iterator[Row]:
             raise FormatError(f"{name}, line {line + 1}: no JSON: {error}") from error
         if not isinstance(values, dict):
             raise FormatError(f"{name}, line {line + 1}: a JSON object is expected, with a path and a label")
-        yield Row(offset, line, values)
+        yield ManifestRow(offset, line, values)

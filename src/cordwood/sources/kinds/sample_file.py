@@ -27,7 +27,7 @@ class SampleFile(Source):
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
-        self._reader = _RowReader(self._path)
+        self._reader = _SampleReader(self._path)
         status = self._path.stat()
         self._size, self._stamp = status.st_size, status.st_mtime_ns
         self._count = len(self._reader.rows)
@@ -65,7 +65,7 @@ class SampleFile(Source):
         return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
-class _RowReader:
+class _SampleReader:
     """Loads the file when the first row is asked for; pickled without what it loaded."""
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class _RowReader:
         return self.rows[number]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _RowReader, (self._path,)
+        return _SampleReader, (self._path,)
 
 
 def _load(path: Path) -> Any:

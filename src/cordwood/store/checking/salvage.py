@@ -17,13 +17,13 @@ from cordwood.common.files import opened
 from cordwood.common.html import plain
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.checking.shard_check import ShardFindings
-from cordwood.store.checking.survey import Survey, take_survey
+from cordwood.store.checking.survey import StoreSurvey, take_survey
 from cordwood.store.checking.verify import Progress, Verification, look_through, runs_text
 from cordwood.store.format import manifest as manifests
 from cordwood.store.format import plan_files, shard_index
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.new_folder import beside, copy_file
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
 from cordwood.store.writing.open_shard import OpenShard
 from cordwood.store.writing.options import checked_threads
@@ -101,7 +101,7 @@ def salvage(
         lost = "; ".join(str(damage) for damage in survey.damages.found) or "there are no samples in it"
         raise FormatError(f"{survey.path}: nothing can be saved: {lost}")
     with beside(target) as folder:
-        rescue = _Rescue(survey, manifest, Layout(manifest.schema), folder)
+        rescue = _Rescue(survey, manifest, RowLayout(manifest.schema), folder)
         verification = look_through(survey, progress=progress, threads=threads, each=rescue.take)
         if not rescue.kept and survey.samples:
             raise FormatError(f"{survey.path}: nothing can be saved: no sample is good")
@@ -112,7 +112,7 @@ def salvage(
 class _Rescue:
     """The new store, and what was put into it so far."""
 
-    def __init__(self, survey: Survey, manifest: Manifest, layout: Layout, folder: Path) -> None:
+    def __init__(self, survey: StoreSurvey, manifest: Manifest, layout: RowLayout, folder: Path) -> None:
         self.kept = 0
         self.notes: list[str] = []
         self._shards = 0
@@ -128,7 +128,7 @@ class _Rescue:
         self._guessed = False
         self._begin(survey)
 
-    def _begin(self, survey: Survey) -> None:
+    def _begin(self, survey: StoreSurvey) -> None:
         for name in survey.plans:
             path = plan_files.plan_path(self._folder, name)
             path.parent.mkdir(exist_ok=True)

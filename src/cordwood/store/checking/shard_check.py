@@ -28,7 +28,7 @@ from cordwood.store.checking.frame_check import FrameChecker
 from cordwood.store.checking.survey import sentence
 from cordwood.store.format import shard_index
 from cordwood.store.format.row_search import find_rows, read_at
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import (
     HEADER_SIZE,
     TRAILER_SIZE,
@@ -94,7 +94,7 @@ class ShardChecker:
     ) -> None:
         """`reader` reads the same store, if it can be opened: where nothing is damaged, that is the quickest check."""
         self.schema = schema
-        self.layout = Layout(schema)
+        self.layout = RowLayout(schema)
         self._reader = reader
         self._frames = FrameChecker(schema, plans, threads)
 

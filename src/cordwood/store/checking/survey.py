@@ -31,7 +31,7 @@ _SHARDS = "shard-*.cws"
 
 
 @dataclass
-class Survey:
+class StoreSurvey:
     """A store as far as it is known without its shards."""
 
     path: Path
@@ -58,9 +58,9 @@ class Survey:
         return [self.path / shard_name(number) for number in range(len(self.records))]
 
 
-def take_survey(path: str | os.PathLike[str]) -> Survey:
+def take_survey(path: str | os.PathLike[str]) -> StoreSurvey:
     """Look at everything but what is in the shards; UsageError if this never was a store."""
-    survey = Survey(Path(path))
+    survey = StoreSurvey(Path(path))
     check_is_store(survey.path)
     _read_index(survey)
     _read_manifest(survey)
@@ -84,7 +84,7 @@ def is_store(path: Path) -> bool:
     return (path / manifests.NAME).exists() or (path / shard_index.NAME).exists() or (path / shard_name(0)).exists()
 
 
-def _read_index(survey: Survey) -> None:
+def _read_index(survey: StoreSurvey) -> None:
     listed = sorted(path.name for path in survey.path.glob(_SHARDS))  # before: a writer may be adding more
     try:
         index = shard_index.read(survey.path, tolerant=True)
@@ -116,7 +116,7 @@ def _is_beginning(path: Path, records: Records) -> bool:
     return (shard_index.pack_file_header() + records.tobytes()).startswith(data)
 
 
-def _read_manifest(survey: Survey) -> None:
+def _read_manifest(survey: StoreSurvey) -> None:
     try:
         survey.manifest = manifests.read(survey.path)
     except CordwoodError as error:
@@ -133,7 +133,7 @@ def _read_manifest(survey: Survey) -> None:
         survey.manifest = _copied_manifest(survey)
 
 
-def _copied_manifest(survey: Survey) -> Manifest | None:
+def _copied_manifest(survey: StoreSurvey) -> Manifest | None:
     """The manifest out of the footer of a shard."""
     for path in survey.shards:
         try:
@@ -155,7 +155,7 @@ def manifest_of(body: Any, where: str) -> Manifest:
     return manifests.from_bytes(json.dumps(whole).encode(), where)
 
 
-def _read_plans(survey: Survey) -> None:
+def _read_plans(survey: StoreSurvey) -> None:
     needed = survey.manifest.plan_names if survey.manifest is not None else ()
     there = sorted(path.stem for path in (survey.path / plan_files.FOLDER).glob("*.json"))
     for name in dict.fromkeys((*needed, *filter(plan_files.is_plan_name, there))):

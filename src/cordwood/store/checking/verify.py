@@ -11,7 +11,7 @@ from cordwood.common.text import counted, human, printable
 from cordwood.errors import CordwoodError
 from cordwood.store.checking.damage import Damage, ranges
 from cordwood.store.checking.shard_check import ShardChecker, ShardFindings
-from cordwood.store.checking.survey import Survey, take_survey
+from cordwood.store.checking.survey import StoreSurvey, take_survey
 from cordwood.store.reading.reader import Reader
 from cordwood.store.writing.options import checked_threads
 
@@ -126,7 +126,7 @@ def verify(
     return look_through(take_survey(path), progress=progress, threads=checked_threads(threads))
 
 
-def _reader(survey: Survey, threads: int | None) -> Reader | None:
+def _reader(survey: StoreSurvey, threads: int | None) -> Reader | None:
     """What reads the store, if it can be opened as it is."""
     try:
         return Reader([survey.path], threads=threads) if not survey.damages.found else None
@@ -135,7 +135,7 @@ def _reader(survey: Survey, threads: int | None) -> Reader | None:
 
 
 def look_through(
-    survey: Survey,
+    survey: StoreSurvey,
     *,
     progress: Progress | None = None,
     threads: int | None = None,

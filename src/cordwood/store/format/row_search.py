@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.native import _native
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import HEADER_SIZE
 
 _FIRST_OFFSET = struct.pack("<Q", HEADER_SIZE)
@@ -35,7 +35,7 @@ class FoundRows:
     intact: npt.NDArray[np.bool_]
 
 
-def find_rows(fd: int, size: int, layout: Layout, count: int | None = None) -> FoundRows | None:
+def find_rows(fd: int, size: int, layout: RowLayout, count: int | None = None) -> FoundRows | None:
     """The rows, if their beginning can be found; `count` is how many there should be, if that is known."""
     for tries, place in enumerate(_places(fd, size, layout)):
         if tries == _MOST_TRIES:
@@ -46,7 +46,7 @@ def find_rows(fd: int, size: int, layout: Layout, count: int | None = None) -> F
     return None
 
 
-def _places(fd: int, size: int, layout: Layout) -> Iterator[int]:
+def _places(fd: int, size: int, layout: RowLayout) -> Iterator[int]:
     """Where the rows may begin, the most likely place first."""
     if not layout.frames:
         yield HEADER_SIZE
@@ -78,7 +78,7 @@ def read_at(fd: int, size: int, offset: int) -> bytearray:
     return memory
 
 
-def _rows_from(fd: int, place: int, size: int, layout: Layout, count: int | None) -> FoundRows:
+def _rows_from(fd: int, place: int, size: int, layout: RowLayout, count: int | None) -> FoundRows:
     most = (size - place) // layout.row_size
     if count is not None:
         most = min(most, count)

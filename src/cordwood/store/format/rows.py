@@ -1,6 +1,6 @@
 """Where the parts of a row lie: one fixed-size record a sample, made from the schema alone.
 
-    >>> layout = Layout(schema)
+    >>> layout = RowLayout(schema)
     >>> rows = layout.rows(memory)            # a structured array in place
     >>> rows["offsets"][:, 0]
 
@@ -25,7 +25,7 @@ _STATES_A_BYTE: Final = 4
 _SHIFTS: Final = np.array([0, 2, 4, 6], np.uint8)
 
 
-class Layout:
+class RowLayout:
     """The bytes of a row.
 
     ``dtype`` is that of a row (offsets, tags, columns, states, crc), ``row_size`` its bytes; ``column_slices`` and

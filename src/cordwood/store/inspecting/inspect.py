@@ -16,7 +16,7 @@ from cordwood.store.format.manifest import FieldEntry
 from cordwood.store.format.shard_file import read_ends, read_footer
 from cordwood.store.format.unfinished import unfinished
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
-from cordwood.store.inspecting.sampling import Trouble, look_at_arrays, look_at_columns, shard_place
+from cordwood.store.inspecting.sampling import DamageNotes, look_at_arrays, look_at_columns, shard_place
 from cordwood.store.reading.reader import Reader
 from cordwood.store.schema.node import CONTAINERS, DICTS, Node
 from cordwood.store.schema.schema import Leaf
@@ -81,7 +81,7 @@ def inspect_reader(reader: Reader) -> StoreInspection:
         schema="no samples yet" if manifest.schema is None else schema_text(reader.schema.root),
     )
     found.notes = [note for note in map(unfinished, reader.paths) if note is not None]
-    trouble = Trouble(found.damaged)
+    trouble = DamageNotes(found.damaged)
     found.fields = [
         _row(leaf, entry, path, trouble) for leaf, entry in zip(reader.schema.leaves, manifest.fields, strict=True)
     ]
@@ -91,7 +91,7 @@ def inspect_reader(reader: Reader) -> StoreInspection:
     return found
 
 
-def _row(leaf: Leaf, entry: FieldEntry, store: Path, trouble: Trouble) -> FieldRow:
+def _row(leaf: Leaf, entry: FieldEntry, store: Path, trouble: DamageNotes) -> FieldRow:
     node = leaf.node
     return FieldRow(
         name=leaf.name,
@@ -105,7 +105,7 @@ def _row(leaf: Leaf, entry: FieldEntry, store: Path, trouble: Trouble) -> FieldR
     )
 
 
-def _plan(leaf: Leaf, entry: FieldEntry, store: Path, trouble: Trouble) -> str:
+def _plan(leaf: Leaf, entry: FieldEntry, store: Path, trouble: DamageNotes) -> str:
     if entry.plan is None:
         return str(fallback(DTYPES[leaf.stored or "uint8"], entry.goal))
     try:
@@ -151,7 +151,7 @@ def _chosen(reader: Reader) -> Iterator[tuple[Path, range]]:
         yield shard_place(reader, store, number - int(starts[store]))
 
 
-def _ask_shards(found: StoreInspection, reader: Reader, trouble: Trouble) -> None:
+def _ask_shards(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
     """Add up what the footers say."""
     asked = 0
     for path, samples in _chosen(reader):

@@ -32,7 +32,7 @@ _MOST_PICTURES = 8  # of a field
 _MOST_DAMAGE = 20  # then no more is tried
 
 
-class Trouble:
+class DamageNotes:
     """What could not be read, each thing told once; shards that are bad as a whole are not tried again."""
 
     def __init__(self, told: list[str]) -> None:
@@ -92,7 +92,7 @@ def shard_place(reader: Reader, store: int, shard: int) -> tuple[Path, range]:
     return reader.paths[store] / shard_name(shard), range(first, first + int(record["count"]))
 
 
-def look_at_columns(found: StoreInspection, reader: Reader, trouble: Trouble) -> None:
+def look_at_columns(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
     """Fill in the values and classes of number fields."""
     columns = reader.schema.columns
     if not columns or not len(reader):
@@ -127,7 +127,7 @@ def _row_numbers(samples: int) -> Iterator[Numbers]:
         yield np.arange(start, start + _RUN, dtype=np.int64)
 
 
-def look_at_arrays(found: StoreInspection, reader: Reader, trouble: Trouble) -> None:
+def look_at_arrays(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
     """Fill in the values, classes and pictures of array fields."""
     captions = _Captions(found, reader)
     for leaf in reader.schema.frames:
@@ -165,7 +165,7 @@ def _look_at_leaf(
     numbers: Numbers,
     together: int,
     captions: _Captions,
-    trouble: Trouble,
+    trouble: DamageNotes,
 ) -> None:
     values = Values()
     shown = set(np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_PICTURES)).astype(np.int64).tolist())
@@ -189,7 +189,7 @@ def _look_at_leaf(
 
 
 def _readable(
-    reader: Reader, numbers: Numbers, leaves: Sequence[Leaf], trouble: Trouble
+    reader: Reader, numbers: Numbers, leaves: Sequence[Leaf], trouble: DamageNotes
 ) -> Iterator[tuple[Rows, list[Arrays]]]:
     """What can be read of these samples, in pieces; of the first damages it is told what they are."""
     numbers = trouble.without_bad(numbers)

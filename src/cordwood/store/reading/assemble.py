@@ -21,7 +21,7 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.store.format.rows import unpack_states
 from cordwood.store.reading.encoded_images import decode_batches
 from cordwood.store.reading.image_treatment import Seeds
-from cordwood.store.reading.reader import PLAIN, Delivery, Fetched, Filled, Reader, Rows
+from cordwood.store.reading.reader import PLAIN, Fetched, Filled, Reader, ReadOptions, Rows
 from cordwood.store.reading.rebuild import Rebuilder, restore
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.schema.node import ARRAYS
@@ -59,7 +59,7 @@ class Assembler:
         """One sample, by its number in the store."""
         return self.samples(np.array([number], np.int64))[0]
 
-    def samples(self, numbers: Numbers, *, seeds: Seeds | None = None, delivery: Delivery = PLAIN) -> list[Any]:
+    def samples(self, numbers: Numbers, *, seeds: Seeds | None = None, delivery: ReadOptions = PLAIN) -> list[Any]:
         """Some samples, each with memory of its own."""
         found = self.reader.read(numbers, self.frames, self.columns, together=False, seeds=seeds, delivery=delivery)
         if self.pictures and len(numbers):
@@ -84,7 +84,7 @@ class Assembler:
         per: int,
         *,
         seeds: Seeds | None = None,
-        delivery: Delivery = PLAIN,
+        delivery: ReadOptions = PLAIN,
         collate: Collate | None = None,
         always: Sequence[str] = (),
     ) -> list[Any]:
@@ -124,7 +124,7 @@ class Assembler:
         return unpack_states(rows["states"], self._places)
 
     def _decoded(
-        self, numbers: Numbers, per: int, read: Sequence[Fetched], seeds: Seeds | None, delivery: Delivery
+        self, numbers: Numbers, per: int, read: Sequence[Fetched], seeds: Seeds | None, delivery: ReadOptions
     ) -> list[Fetched]:
         """What was read, with images in the place of the bytes that were kept of them."""
         threads = delivery.threads or self.reader.default_threads()

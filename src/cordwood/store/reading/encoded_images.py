@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.errors import FormatError
-from cordwood.images import Decoder, Header, best, planes, probe
+from cordwood.images import Decoder, ImageHeader, best, planes, probe
 from cordwood.native import _native
 from cordwood.store.reading.buffers import check_memory
 from cordwood.store.reading.image_treatment import Seeds, Shape, Treated, Treatment
-from cordwood.store.reading.reader import Arrays, Delivery
+from cordwood.store.reading.reader import Arrays, ReadOptions
 from cordwood.store.schema.schema import Leaf
 from cordwood.store.values.arrays import known
 
@@ -33,7 +33,7 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def decode_batches(
-    leaf: Leaf, encoded: Encoded, per: int, seeds: Seeds | None, delivery: Delivery, threads: int, where: Locate
+    leaf: Leaf, encoded: Encoded, per: int, seeds: Seeds | None, delivery: ReadOptions, threads: int, where: Locate
 ) -> list[Arrays]:
     """The images of several batches of `per` samples (0: each sample by itself): a tensor a batch, or a list of some.
 
@@ -121,7 +121,7 @@ class _Finish:
             planes(pixels, out)
 
 
-def _header(data: bytes, where: Locate, at: int) -> Header:
+def _header(data: bytes, where: Locate, at: int) -> ImageHeader:
     try:
         return probe(data)
     except FormatError as error:
@@ -132,7 +132,7 @@ def _decode(
     decoder: Decoder,
     finish: _Finish,
     encoded: Encoded,
-    headers: Sequence[Header | None],
+    headers: Sequence[ImageHeader | None],
     outs: Sequence[npt.NDArray[Any] | None],
     where: Locate,
     at: int,

@@ -56,7 +56,7 @@ class Fetched(NamedTuple):
     arrays: list[Arrays]
 
 
-class Delivery(NamedTuple):
+class ReadOptions(NamedTuple):
     """How arrays arrive: what is done with which frame leaves on the way, in which memory, by how many threads."""
 
     treatments: Mapping[int, Treatment] = {}
@@ -67,7 +67,7 @@ class Delivery(NamedTuple):
     fills: Mapping[int, float] = {}
 
 
-PLAIN = Delivery()
+PLAIN = ReadOptions()
 
 
 class _Outs(NamedTuple):
@@ -117,7 +117,7 @@ class Reader(Shards):
         *,
         together: bool,
         seeds: Seeds | None = None,
-        delivery: Delivery = PLAIN,
+        delivery: ReadOptions = PLAIN,
     ) -> Fetched:
         """What :meth:`fetch` gives, and columns of the rows, in one native call."""
         per = len(numbers) if together else 0
@@ -131,7 +131,7 @@ class Reader(Shards):
         columns: Sequence[Leaf],
         *,
         seeds: Seeds | None = None,
-        delivery: Delivery = PLAIN,
+        delivery: ReadOptions = PLAIN,
     ) -> list[Fetched]:
         """Several batches of `per` samples (the last may have fewer) in one native call; 0: each sample by itself."""
         count, row_size = len(numbers), self.layout.row_size
@@ -167,7 +167,7 @@ class Reader(Shards):
         raise FormatError(f"{self.where(int(numbers[0]), None)}: shapes changed while they were read; read again")
 
     def _read(
-        self, numbers: Numbers, memory: Any, columns: Any, wanted: Any, delivery: Delivery
+        self, numbers: Numbers, memory: Any, columns: Any, wanted: Any, delivery: ReadOptions
     ) -> tuple[bool, list[tuple[int, Any]]]:
         """One native read, with the shards and plans that it turns out to need: whether all is there, and faults."""
         threads = delivery.threads or self.default_threads()
@@ -214,7 +214,7 @@ class Reader(Shards):
 
     # ---- shapes and memory ---------------------------------------------------------------------------------------
 
-    def _outs(self, numbers: Numbers, leaf: Leaf, per: int, seeds: Seeds | None, delivery: Delivery) -> _Outs:
+    def _outs(self, numbers: Numbers, leaf: Leaf, per: int, seeds: Seeds | None, delivery: ReadOptions) -> _Outs:
         if leaf.node.kind not in ARRAYS:
             texts: list[bytes | None] = []
             return _Outs([texts], 0, texts)
@@ -263,7 +263,7 @@ class Reader(Shards):
                 apart += [None if one is None else one[1] for one in each]
         return _Outs(arrays, 0, tuple(apart), native)
 
-    def _filled(self, numbers: Numbers, leaf: Leaf, per: int, fill: float, delivery: Delivery) -> _Outs | None:
+    def _filled(self, numbers: Numbers, leaf: Leaf, per: int, fill: float, delivery: ReadOptions) -> _Outs | None:
         """Rows straight into what is filled up; None if some are no rows."""
         shapes = self.shapes(numbers, leaf, delivery.threads)
         dtype = known(_stored(leaf))

@@ -22,7 +22,7 @@ import numpy as np
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.schema.node import BYTE_LEAVES, CONTAINERS, DICTS, PYTHON_NUMBERS
-from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Place, Schema
+from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Schema, SchemaNode
 from cordwood.store.values.any_value import decode
 from cordwood.store.values.arrays import Array, to_tensor
 from cordwood.store.values.namedtuples import NamedTuples
@@ -62,10 +62,10 @@ class Rebuilder:
         """
         return self._build_plain(values) if states is None else self._build_full(values, states)
 
-    def _children(self, place: Place) -> list[Place]:
+    def _children(self, place: SchemaNode) -> list[SchemaNode]:
         return [self._schema.places[number] for number in self._schema.children(place)]
 
-    def _plain(self, place: Place) -> _Plain:
+    def _plain(self, place: SchemaNode) -> _Plain:
         node = place.node
         if node.kind == "none":
             return lambda values: None
@@ -75,17 +75,17 @@ class Rebuilder:
         items = _items_of(below, [self._plain(child) for child in below], self._run(below))
         return _filled(self._maker(place), items)
 
-    def _run(self, places: Sequence[Place]) -> slice | None:
+    def _run(self, places: Sequence[SchemaNode]) -> slice | None:
         """Where the values of these places are, if all are leaves whose values follow each other."""
         if not places or any(place.node.kind in (*CONTAINERS, "none") for place in places):
             return None
         at = [self._position[place.leaves.start] for place in places]
         return slice(at[0], at[-1] + 1) if at == list(range(at[0], at[0] + len(at))) else None
 
-    def _plain_tuple(self, places: Sequence[Place], builders: Sequence[_Plain]) -> _Plain:
+    def _plain_tuple(self, places: Sequence[SchemaNode], builders: Sequence[_Plain]) -> _Plain:
         return _filled(tuple, _items_of(places, builders, self._run(places)))
 
-    def _maker(self, place: Place) -> Callable[[Any], Any]:
+    def _maker(self, place: SchemaNode) -> Callable[[Any], Any]:
         """What makes the container of its items."""
         node = place.node
         if node.kind in DICTS:
@@ -96,7 +96,7 @@ class Rebuilder:
             return make
         return list if node.kind == "list" else tuple
 
-    def _full(self, place: Place) -> _Full:
+    def _full(self, place: SchemaNode) -> _Full:
         node = place.node
         if node.kind == "none":
             return lambda values, states: None
@@ -112,7 +112,7 @@ class Rebuilder:
         )
 
 
-def _items_of(places: Sequence[Place], builders: Sequence[_Plain], run: slice | None) -> _Plain:
+def _items_of(places: Sequence[SchemaNode], builders: Sequence[_Plain], run: slice | None) -> _Plain:
     if run is not None:
         return itemgetter(run)
     return lambda values: [build(values) for build in builders]

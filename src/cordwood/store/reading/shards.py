@@ -25,7 +25,7 @@ from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
 from cordwood.store.format import manifest as manifests
 from cordwood.store.format import shard_index
-from cordwood.store.format.rows import Layout, pack_states
+from cordwood.store.format.rows import RowLayout, pack_states
 from cordwood.store.format.shard_file import ShardEnds, read_ends_of, shard_name
 from cordwood.store.reading.plans import LoadedPlans
 from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Schema
@@ -110,7 +110,7 @@ class Shards:
         self.manifests = tuple(manifests.read(path) for path in self.paths)
         self.schema = common_schema(self.paths, self.manifests)
         check_meanings(self.paths, self.manifests)
-        self.layout = Layout(self.schema)
+        self.layout = RowLayout(self.schema)
         self.records = tuple(records_of(path, one.schema) for path, one in zip(self.paths, self.manifests, strict=True))
         self.lengths = tuple(
             length_of(path, records, None if lengths is None else lengths[i])

@@ -56,7 +56,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaNode:
     """A node where it stands in the tree."""
 
     name: str
@@ -81,10 +81,10 @@ class Schema:
         """Of this tree; `store_as` has the narrower dtype of those leaves whose frames do not hold what was given."""
         if root.kind == "none":
             raise UsageError("a sample is None: a store keeps tensors, numbers, texts, and nestings of these")
-        walk = _Walk(store_as or {})
+        walk = _TreeNumbering(store_as or {})
         self.root = root
         self.place = walk.enter(root, None, "")
-        self.places: tuple[Place, ...] = tuple(walk.places)
+        self.places: tuple[SchemaNode, ...] = tuple(walk.places)
         self.leaves: tuple[Leaf, ...] = tuple(walk.leaves)
         self.frames = tuple(leaf for leaf in self.leaves if leaf.frame >= 0)
         self.columns = tuple(leaf for leaf in self.leaves if leaf.column >= 0)
@@ -98,7 +98,7 @@ class Schema:
         """All nodes but the root, containers before their items; the number of a place is its index here."""
         return tuple(place.node for place in self.places)
 
-    def find(self, name: str) -> Place:
+    def find(self, name: str) -> SchemaNode:
         """The leaf or container of that name; UsageError lists what there is."""
         place = self._by_name.get(name)
         if place is None:
@@ -116,7 +116,7 @@ class Schema:
             )
         return self.leaves[place.leaves.start]
 
-    def children(self, place: Place) -> list[int]:
+    def children(self, place: SchemaNode) -> list[int]:
         """The numbers of a container's items."""
         numbers, number = [], place.number + 1
         while number < place.end:
@@ -171,18 +171,18 @@ class Schema:
         return "\n".join(f"{leaf.name:{width}}  {described(leaf)}" for leaf in self.leaves) or "no fields"
 
 
-class _Walk:
+class _TreeNumbering:
     """Numbers and names everything in a tree."""
 
     def __init__(self, store_as: Mapping[str, str]) -> None:
         self.store_as = store_as
-        self.places: list[Place] = []
+        self.places: list[SchemaNode] = []
         self.leaves: list[Leaf] = []
         self.names: set[str] = set()
         self.letters = 0
         self.frames = self.columns = 0
 
-    def enter(self, node: Node, parent: Place | None, label: str) -> Place:
+    def enter(self, node: Node, parent: SchemaNode | None, label: str) -> SchemaNode:
         number = -1 if parent is None else len(self.places)
         if parent is None:
             name = "" if node.kind in CONTAINERS else ROOT_NAME
@@ -195,7 +195,7 @@ class _Walk:
             self.names.add(name)
             self.letters += len(name)
         first = len(self.leaves)
-        place = Place(name, node, number, -1 if parent is None else parent.number, number + 1, range(first, first))
+        place = SchemaNode(name, node, number, -1 if parent is None else parent.number, number + 1, range(first, first))
         if parent is not None:
             self.places.append(place)
         if len(self.places) > MOST_PLACES or self.letters > MOST_LETTERS:

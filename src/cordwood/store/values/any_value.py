@@ -211,14 +211,14 @@ _WRITERS: Final[dict[type, Callable[[Any, bytearray, int, str], None]]] = {
 
 def decode(data: Any, classes: NamedTuples | None = None) -> Any:
     """The value that :func:`encode` was given; FormatError for bytes that it does not make."""
-    reader = _Reader(bytes(data), classes or NamedTuples())
+    reader = _ByteReader(bytes(data), classes or NamedTuples())
     value = reader.value(0)
     if reader.at != len(reader.data):
         raise FormatError(f"{len(reader.data) - reader.at} bytes too many behind a value of varying type")
     return value
 
 
-class _Reader:
+class _ByteReader:
     """Bytes of a file and a position in them."""
 
     def __init__(self, data: bytes, classes: NamedTuples) -> None:
@@ -328,7 +328,7 @@ class _Reader:
 
 
 # In the order of their tags.
-_READERS: Final[tuple[Callable[[_Reader, int], Any], ...]] = (
+_READERS: Final[tuple[Callable[[_ByteReader, int], Any], ...]] = (
     lambda reader, depth: None,
     lambda reader, depth: False,
     lambda reader, depth: True,

@@ -23,7 +23,7 @@ from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.rows import pack_states
 from cordwood.store.schema.node import CONTAINERS, DICTS, Node
-from cordwood.store.schema.schema import ABSENT, NONE, Leaf, Place, Schema, described_node, shown_names
+from cordwood.store.schema.schema import ABSENT, NONE, Leaf, Schema, SchemaNode, described_node, shown_names
 from cordwood.store.values.accepted_types import NDARRAYS, TENSORS, array_dtype, came, tensor_dtype, where
 from cordwood.store.values.any_value import encode
 from cordwood.store.values.arrays import Array, from_ndarray, from_tensor, known
@@ -38,12 +38,12 @@ _PYTHON: Final[dict[str, tuple[type, Callable[[Any], bytes]]]] = {
 class Mismatch(Exception):  # noqa: N818 - never leaves the store: it becomes a UsageError that tells the place
     """A part of a sample is not what the schema says."""
 
-    def __init__(self, place: Place, value: object, *, key: object = None, note: str = "") -> None:
+    def __init__(self, place: SchemaNode, value: object, *, key: object = None, note: str = "") -> None:
         super().__init__()
         self.place, self.value, self.key, self.note = place, value, key, note
 
 
-def array_taker(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
+def array_taker(leaf: Leaf, place: SchemaNode) -> Callable[[Any], Array]:
     """For a leaf with frames."""
     match leaf.node.kind:
         case "tensor":
@@ -58,7 +58,7 @@ def array_taker(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
             return _bytes(place)
 
 
-def column_taker(leaf: Leaf, place: Place) -> Callable[[Any], bytes]:
+def column_taker(leaf: Leaf, place: SchemaNode) -> Callable[[Any], bytes]:
     """For a leaf with a column."""
     match leaf.node.type:
         case "int":
@@ -87,7 +87,7 @@ def column_taker(leaf: Leaf, place: Place) -> Callable[[Any], bytes]:
             return _python_numbers(*_PYTHON[kind], place)
 
 
-def _tensors(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
+def _tensors(leaf: Leaf, place: SchemaNode) -> Callable[[Any], Array]:
     name, dtype, plain = leaf.name, known(leaf.node.dtype), torch.Tensor
 
     def take(value: Any) -> Array:
@@ -103,7 +103,7 @@ def _tensors(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
     return take
 
 
-def _ndarrays(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
+def _ndarrays(leaf: Leaf, place: SchemaNode) -> Callable[[Any], Array]:
     name, dtype = leaf.name, DTYPES[leaf.node.dtype].numpy
 
     def take(value: Any) -> Array:
@@ -117,7 +117,7 @@ def _ndarrays(leaf: Leaf, place: Place) -> Callable[[Any], Array]:
     return take
 
 
-def _texts(place: Place) -> Callable[[Any], Array]:
+def _texts(place: SchemaNode) -> Callable[[Any], Array]:
     def take(value: Any) -> Array:
         if type(value) is not str:
             raise Mismatch(place, value)
@@ -126,7 +126,7 @@ def _texts(place: Place) -> Callable[[Any], Array]:
     return take
 
 
-def _bytes(place: Place) -> Callable[[Any], Array]:
+def _bytes(place: SchemaNode) -> Callable[[Any], Array]:
     def take(value: Any) -> Array:
         if type(value) is not bytes:
             raise Mismatch(place, value)
@@ -135,7 +135,7 @@ def _bytes(place: Place) -> Callable[[Any], Array]:
     return take
 
 
-def _ints(place: Place) -> Callable[[Any], bytes]:
+def _ints(place: SchemaNode) -> Callable[[Any], bytes]:
     def take(value: Any) -> bytes:
         if type(value) is not int:
             raise Mismatch(place, value)
@@ -147,7 +147,7 @@ def _ints(place: Place) -> Callable[[Any], bytes]:
     return take
 
 
-def _python_numbers(cls: type, pack: Callable[[Any], bytes], place: Place) -> Callable[[Any], bytes]:
+def _python_numbers(cls: type, pack: Callable[[Any], bytes], place: SchemaNode) -> Callable[[Any], bytes]:
     def take(value: Any) -> bytes:
         if type(value) is not cls:
             raise Mismatch(place, value)
@@ -156,7 +156,7 @@ def _python_numbers(cls: type, pack: Callable[[Any], bytes], place: Place) -> Ca
     return take
 
 
-def _numpy_scalars(leaf: Leaf, place: Place) -> Callable[[Any], bytes]:
+def _numpy_scalars(leaf: Leaf, place: SchemaNode) -> Callable[[Any], bytes]:
     name, dtype, scalar_type = leaf.name, leaf.node.dtype, DTYPES[leaf.node.dtype].numpy.type
 
     def take(value: Any) -> bytes:
@@ -223,7 +223,7 @@ class Flattener:
         states = self._all_present if taken.states is None else pack_states(taken.states)
         return Flat(taken.arrays, b"".join(taken.columns), states)
 
-    def _compile(self, place: Place) -> _Taker:
+    def _compile(self, place: SchemaNode) -> _Taker:
         node = place.node
         if node.kind in CONTAINERS:
             children = [self.schema.places[number] for number in self.schema.children(place)]
@@ -238,7 +238,7 @@ class Flattener:
             return _into_arrays(array_taker(leaf, place), leaf.frame)
         return _into_columns(column_taker(leaf, place), leaf.column)
 
-    def _dict_taker(self, place: Place, children: list[tuple[Place, _Taker]]) -> _Taker:
+    def _dict_taker(self, place: SchemaNode, children: list[tuple[SchemaNode, _Taker]]) -> _Taker:
         node, mark = place.node, self._mark
         cls: type[dict[Any, Any]] = dict if node.kind == "dict" else OrderedDict
         steps = [(key, child, take) for key, (child, take) in zip(node.keys, children, strict=True)]
@@ -269,7 +269,7 @@ class Flattener:
 
         return take_dict
 
-    def _sequence_taker(self, place: Place, children: list[tuple[Place, _Taker]]) -> _Taker:
+    def _sequence_taker(self, place: SchemaNode, children: list[tuple[SchemaNode, _Taker]]) -> _Taker:
         node, mark, count = place.node, self._mark, len(children)
         fits: Callable[[Any], bool] = (
             _is_named(node) if node.kind == "namedtuple" else _is_exactly(list if node.kind == "list" else tuple)
@@ -286,7 +286,7 @@ class Flattener:
 
         return take_sequence
 
-    def _mark(self, place: Place, state: int, taken: _Taken) -> None:
+    def _mark(self, place: SchemaNode, state: int, taken: _Taken) -> None:
         """Note that a place is not present, and so nothing below it."""
         if state == NONE and place.node.kind == "none":
             return
@@ -313,7 +313,7 @@ class Flattener:
         )
 
 
-def _refuse_all(place: Place) -> _Taker:
+def _refuse_all(place: SchemaNode) -> _Taker:
     def refuse(value: Any, taken: _Taken) -> None:
         raise Mismatch(place, value)
 

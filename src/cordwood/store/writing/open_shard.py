@@ -33,7 +33,7 @@ from cordwood.common.atomic_file import GatheringFile, replacing, staying
 from cordwood.common.files import opened
 from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
 from cordwood.store.writing.encode import Encoded, tags
 from cordwood.store.writing.shard_statistics import ShardStatistics
@@ -129,7 +129,7 @@ class OpenShard:
         self,
         store: str | os.PathLike[str],
         number: int,
-        layout: Layout,
+        layout: RowLayout,
         footer: dict[str, Any],
         shard_bytes: int,
         aside: Aside | None = None,

@@ -29,7 +29,7 @@ from pathlib import Path
 from cordwood.codecs import Plan
 from cordwood.store.format import shard_index
 from cordwood.store.format.manifest import Manifest
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.open_shard import Aside, OpenShard
@@ -57,7 +57,7 @@ class ShardSequence:
         self.open: OpenShard | None = None
         self._store = store
         self._next = shards  # the number of the next one that is begun
-        self._layout = Layout(schema)
+        self._layout = RowLayout(schema)
         self._footer = {"plans": list(manifest.plan_names), "store": manifest.to_json()}
         self._shard_bytes = manifest.shard_bytes
         self._ending = ending

@@ -8,7 +8,7 @@ import numpy as np
 from cordwood.codecs.dtypes import Array
 from cordwood.errors import FormatError, UsageError
 from cordwood.images import probe
-from cordwood.store.format.rows import Layout
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.schema.schema import Leaf, Schema
 from cordwood.store.values.rounding import store_as
 from cordwood.store.writing.flatten import Flat, Flattener
@@ -35,7 +35,7 @@ class Preparer:
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
         self._labels = [(leaf, classes[leaf.name]) for leaf in schema.leaves if classes and leaf.name in classes]
         self._pictures = [leaf for leaf in schema.frames if leaf.name in pictures]
-        self._layout = Layout(schema)
+        self._layout = RowLayout(schema)
 
     def prepare(self, sample: Any) -> Prepared:
         """UsageError names the field, what was expected and what came."""

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.tensors.layout.reachable import Group, Layout, View, fill
+from cordwood.tensors.layout.reachable import StorageLayout, View, ViewGroup, fill
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -35,7 +35,7 @@ class PackedStorage:
     """One storage as it will stand in the file."""
 
     key: str
-    layout: Layout
+    layout: StorageLayout
     views: Sequence[View]
     dtypes: Sequence[str]  # of the views, in names of the codecs
     read: Callable[[int, int], Bytes]  # (offset, length) of the bytes it is made from
@@ -51,7 +51,7 @@ class PackedStorage:
         """Whether nothing has to be gathered."""
         return all(group.verbatim for group in self.layout.groups)
 
-    def group_bytes(self, group: Group, scratch: Scratch) -> Bytes:
+    def group_bytes(self, group: ViewGroup, scratch: Scratch) -> Bytes:
         """The bytes of one group: those of the source where they are kept as they are, else gathered."""
         source = self.read(group.source, group.span)
         if group.verbatim:
@@ -68,7 +68,7 @@ class PackedStorage:
         self.gather(self.layout.groups, 0, out)
         return [out]
 
-    def gather(self, groups: Sequence[Group], start: int, out: Bytes) -> None:
+    def gather(self, groups: Sequence[ViewGroup], start: int, out: Bytes) -> None:
         """The bytes of neighbouring groups into `out`, which begins at `start` of the storage; zeros in between."""
         end = start
         for group in groups:
@@ -112,11 +112,11 @@ class PackedStorage:
 
     def hollow(self, zeros: Bytes) -> "PackedStorage":
         """A storage of the same size and no content, to see how large a file would be."""
-        whole = Group(0, self.nbytes, 0, self.nbytes, (), (), True)
+        whole = ViewGroup(0, self.nbytes, 0, self.nbytes, (), (), True)
         layout = replace(self.layout, groups=(whole,) if self.nbytes else ())
         return replace(self, layout=layout, read=lambda offset, length: zeros[offset : offset + length])
 
-    def group_array(self, group: Group) -> tuple[str, tuple[int, ...]]:
+    def group_array(self, group: ViewGroup) -> tuple[str, tuple[int, ...]]:
         """Dtype and shape in which a group is best compressed: those of a view that covers it, else plain items."""
         best: tuple[str, tuple[int, ...]] | None = None
         for index in group.views:

@@ -18,8 +18,8 @@ from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.cord_writer import MANIFEST_NAME, MARK_NAME, PICKLE_NAME, VERSION
 from cordwood.tensors.formats.pt_reader import in_threads, slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
-from cordwood.tensors.io.zip_reader import STORED, Archive, Entry
+from cordwood.tensors.io.source import ByteSource
+from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry
 
 _MOST_PADDING = 15
 _CHECKSUM_REASON = 15
@@ -30,7 +30,7 @@ _WORTH_THREADS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CordRecord:
     """A piece of a storage, and where it is kept."""
 
     name: str
@@ -38,7 +38,7 @@ class Record:
     nbytes: int
     coding: str
     crc32c: int | None
-    entry: Entry
+    entry: ZipEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StorageRow:
     """A storage as the manifest tells it."""
 
     nbytes: int
-    records: tuple[Record, ...]
+    records: tuple[CordRecord, ...]
 
 
 def is_cord(first_bytes: bytes) -> bool:
@@ -62,7 +62,7 @@ class CordFile:
     byteorder = "little"
     start = 0
 
-    def __init__(self, source: Source, archive: Archive, allotment: Allotment) -> None:
+    def __init__(self, source: ByteSource, archive: Archive, allotment: Allotment) -> None:
         self.source = source
         self.archive = archive
         self.where = f"{source.name}: {PICKLE_NAME}"
@@ -89,7 +89,7 @@ class CordFile:
             )
         return data
 
-    def _entry(self, name: str, *, stored: bool = True) -> Entry:
+    def _entry(self, name: str, *, stored: bool = True) -> ZipEntry:
         found = self.archive.entries.get(name)
         if found is None:
             raise FormatError(f"{self.source.name}: the archive has no entry {name[:80]}; the file is damaged")
@@ -154,7 +154,7 @@ class CordFile:
             raise self._bad(f"storage {key[:40]} has {nbytes} bytes, of which records tell {end}")
         return StorageRow(nbytes, tuple(records))
 
-    def _read_record(self, what: str, given: Any) -> Record:
+    def _read_record(self, what: str, given: Any) -> CordRecord:
         if not isinstance(given, dict):
             raise self._bad(f"{what} is not a table")
         name, offset, nbytes = given.get("name"), given.get("offset"), given.get("nbytes")
@@ -166,7 +166,7 @@ class CordFile:
             raise self._bad(f"{what} has the coding {brief(coding)}, and known are raw and frame")
         if coding == "raw" and (type(crc) is not int or entry.size != nbytes):
             raise self._bad(f"{what}, raw, has no checksum or another size ({entry.size}) than it says ({nbytes})")
-        return Record(name, offset, nbytes, coding, crc, entry)
+        return CordRecord(name, offset, nbytes, coding, crc, entry)
 
     def row(self, key: str) -> StorageRow:
         """A storage, by its key."""
@@ -186,7 +186,7 @@ class CordFile:
         """Storages, decoded into new memory; frames by the batch, in one native call each."""
         storages: dict[str, UntypedStorage] = {}
         batch = _Batch(self)
-        raw: list[tuple[Record, Bytes]] = []
+        raw: list[tuple[CordRecord, Bytes]] = []
         for key in keys:
             row = self.row(key)
             allotment.take(row.nbytes, f"{self.source.name}: storage {key[:40]}")
@@ -204,7 +204,7 @@ class CordFile:
         in_threads(self._read_raw, raw, sum(record.nbytes for record, _ in raw))
         return storages
 
-    def _read_raw(self, given: tuple[Record, Bytes]) -> None:
+    def _read_raw(self, given: tuple[CordRecord, Bytes]) -> None:
         record, out = given
         self.archive.read_into(record.entry, memoryview(out))
         if _native.crc32c(out) != record.crc32c:
@@ -251,7 +251,7 @@ class _Batch:
         self._outs: list[Any] = []
         self._names: list[str] = []
 
-    def add(self, record: Record, out: Bytes) -> None:
+    def add(self, record: CordRecord, out: Bytes) -> None:
         """Read a frame; those before it are decoded first when there is no more room."""
         file = self.file
         size = record.entry.size

@@ -11,7 +11,7 @@ from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.sample import pieces as sample_of
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes, PackedStorage, Scratch
-from cordwood.tensors.layout.reachable import Group
+from cordwood.tensors.layout.reachable import ViewGroup
 
 _SMALLEST_CODED = 256  # below that a frame's header costs more than coding could save
 _SMALL_GROUP = 1 << 14  # a record of its own costs some 200 bytes: smaller groups share one
@@ -53,9 +53,9 @@ def encoded_records(storage: PackedStorage, goal: str, scratch: Scratch) -> Iter
             yield EncodedRecord(groups[0].offset + offset, piece.nbytes, coding, data, crc)
 
 
-def _neighbours(groups: Sequence[Group]) -> Iterator[list[Group]]:
+def _neighbours(groups: Sequence[ViewGroup]) -> Iterator[list[ViewGroup]]:
     """Groups by themselves, but small ones together."""
-    together: list[Group] = []
+    together: list[ViewGroup] = []
     for group in groups:
         if together and (group.nbytes > _SMALL_GROUP or group.offset - together[0].offset > _LARGEST_JOINED):
             yield together
@@ -68,7 +68,7 @@ def _neighbours(groups: Sequence[Group]) -> Iterator[list[Group]]:
         yield together
 
 
-def _joined(storage: PackedStorage, groups: Sequence[Group], scratch: Scratch) -> tuple[str, Any]:
+def _joined(storage: PackedStorage, groups: Sequence[ViewGroup], scratch: Scratch) -> tuple[str, Any]:
     """Several groups as one array, with the zeros between them; under their dtype if they have the same."""
     start, end = groups[0].offset, groups[-1].offset + groups[-1].nbytes
     raw = scratch.take(end - start)
@@ -81,7 +81,7 @@ def _joined(storage: PackedStorage, groups: Sequence[Group], scratch: Scratch) -
     return dtype, _as_array(raw, dtype, (len(raw) // itemsize,))
 
 
-def _array(storage: PackedStorage, group: Group, scratch: Scratch) -> tuple[str, Any]:
+def _array(storage: PackedStorage, group: ViewGroup, scratch: Scratch) -> tuple[str, Any]:
     """A group under the dtype and in the shape that suit it."""
     raw = storage.group_bytes(group, scratch)
     dtype, shape = storage.group_array(group)

@@ -6,8 +6,8 @@ from cordwood.tensors.formats.legacy_reader import LegacyFile, is_legacy
 from cordwood.tensors.formats.pt_reader import PtFile
 from cordwood.tensors.formats.safetensors_reader import SafetensorsFile, is_safetensors
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source, open_source
-from cordwood.tensors.io.zip_reader import STORED, Archive, Entry, is_zip
+from cordwood.tensors.io.source import ByteSource, open_source
+from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry, is_zip
 
 PickledFile = PtFile | LegacyFile | CordFile
 TensorFile = PickledFile | SafetensorsFile
@@ -15,7 +15,7 @@ TensorFile = PickledFile | SafetensorsFile
 _FIRST_BYTES = 64
 
 
-def open_file(source: Source, allotment: Allotment, *, recover: bool = False) -> TensorFile:
+def open_file(source: ByteSource, allotment: Allotment, *, recover: bool = False) -> TensorFile:
     """The file behind a source.
 
     With `recover`, an archive that lost its directory (its end was cut off) is read as far as it goes.
@@ -26,7 +26,7 @@ def open_file(source: Source, allotment: Allotment, *, recover: bool = False) ->
     return _open_plain(source, first, allotment)
 
 
-def _open_plain(source: Source, first: bytes, allotment: Allotment) -> TensorFile:
+def _open_plain(source: ByteSource, first: bytes, allotment: Allotment) -> TensorFile:
     if is_legacy(first):
         return LegacyFile(source, allotment)
     if is_safetensors(first, source.size):
@@ -37,7 +37,7 @@ def _open_plain(source: Source, first: bytes, allotment: Allotment) -> TensorFil
     )
 
 
-def _guess(first: bytes, source: Source) -> str:
+def _guess(first: bytes, source: ByteSource) -> str:
     if not source.size:
         return "the file is empty"
     if len(first) > 8 and first[8:9] == b"{":
@@ -64,7 +64,7 @@ def _guess(first: bytes, source: Source) -> str:
     return f"begins with {first[:8].hex(' ')}, by which no tensor file is known"
 
 
-def _open_archive(source: Source, first: bytes, allotment: Allotment, *, recover: bool, nested: bool) -> TensorFile:
+def _open_archive(source: ByteSource, first: bytes, allotment: Allotment, *, recover: bool, nested: bool) -> TensorFile:
     try:
         archive = Archive(source)
     except FormatError:
@@ -96,7 +96,9 @@ def _torch_prefix(archive: Archive) -> str | None:
     return prefix if any(prefix + name in archive.entries for name in ("data.pkl", "constants.pkl")) else None
 
 
-def _open_inside(source: Source, archive: Archive, entry: Entry, allotment: Allotment, *, recover: bool) -> TensorFile:
+def _open_inside(
+    source: ByteSource, archive: Archive, entry: ZipEntry, allotment: Allotment, *, recover: bool
+) -> TensorFile:
     """A file that was zipped once more: read in memory."""
     name = f"{source.name}: {entry.name}"
     if entry.method == STORED:

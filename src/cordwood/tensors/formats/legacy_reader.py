@@ -12,7 +12,7 @@ from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.pt_reader import slice_storage
 from cordwood.tensors.formats.pt_writer import LEGACY_VERSION, MAGIC_NUMBER
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.describe import Description, Global, describe
 
 _FIRST_READ = 1 << 20
@@ -32,7 +32,7 @@ class LegacyFile:
     kind = "pt-legacy"
     byteorder = "little"
 
-    def __init__(self, source: Source, allotment: Allotment) -> None:
+    def __init__(self, source: ByteSource, allotment: Allotment) -> None:
         self.source = source
         self.where = f"{source.name}: the pickle"
         length = min(source.size, _FIRST_READ)
@@ -96,7 +96,7 @@ class LegacyFile:
         """Item size and count of every storage that the pickle names."""
         found: dict[str, tuple[int, int]] = {}
         sizes = {name: dtype.itemsize for name, dtype in storage_dtypes().items()}
-        for persistent in self.description.world.persistents:
+        for persistent in self.description.hooks.persistents:
             identity: tuple[Any, ...] = persistent.identity
             if len(identity) != 6 or word(identity[0]) != "storage":
                 continue

@@ -10,8 +10,8 @@ from torch.storage import UntypedStorage
 from cordwood.errors import FormatError
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
-from cordwood.tensors.io.zip_reader import STORED, Archive, Entry
+from cordwood.tensors.io.source import ByteSource
+from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry
 
 _WORTH_THREADS = 4 << 20
 _THREADS = 2
@@ -22,7 +22,7 @@ class PtFile:
 
     kind = "pt"
 
-    def __init__(self, source: Source, archive: Archive, prefix: str, allotment: Allotment) -> None:
+    def __init__(self, source: ByteSource, archive: Archive, prefix: str, allotment: Allotment) -> None:
         self.source = source
         self.archive = archive
         self.prefix = prefix
@@ -41,7 +41,7 @@ class PtFile:
     def _names(self) -> set[str]:
         return {name.removeprefix(self.prefix) for name in self.archive.entries}
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> ZipEntry:
         found = self.archive.entries.get(self.prefix + name)
         if found is None:
             raise FormatError(
@@ -57,7 +57,7 @@ class PtFile:
             raise FormatError(f"{self.source.name}: the record byteorder says neither little nor big")
         return order.decode()
 
-    def entry(self, key: str) -> Entry:
+    def entry(self, key: str) -> ZipEntry:
         """The record of a storage."""
         return self._entry(f"data/{key}")
 

@@ -14,7 +14,7 @@ from cordwood.errors import FormatError
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.pt_reader import slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 
 _LARGEST_HEADER = 100_000_000  # the format's own limit
 _MOST_DIMENSIONS = 64
@@ -44,7 +44,7 @@ _DTYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TensorEntry:
     """One tensor of the header."""
 
     name: str
@@ -70,7 +70,7 @@ class SafetensorsFile:
 
     kind = "safetensors"
 
-    def __init__(self, source: Source, allotment: Allotment) -> None:
+    def __init__(self, source: ByteSource, allotment: Allotment) -> None:
         self.source = source
         length = int.from_bytes(bytes(source.read(0, 8)), "little")
         allotment.take_text(length, f"{source.name}: the header")
@@ -86,7 +86,7 @@ class SafetensorsFile:
         self.rows = {name: self._row(name, given, 8 + length) for name, given in header.items()}
         self._check_apart()
 
-    def _row(self, name: str, given: Any, data: int) -> Row:
+    def _row(self, name: str, given: Any, data: int) -> TensorEntry:
         where = f"{self.source.name}: tensor {name[:80]!r}"
         if not isinstance(given, dict):
             raise FormatError(f"{where} is not described by a table")
@@ -114,7 +114,7 @@ class SafetensorsFile:
                 "the file is damaged or cut short",
                 1,
             )
-        return Row(name, dtype, tuple(shape), data + start, nbytes)
+        return TensorEntry(name, dtype, tuple(shape), data + start, nbytes)
 
     def _check_apart(self) -> None:
         end, last = 0, ""

@@ -17,9 +17,9 @@ from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import TensorFile, open_file
 from cordwood.tensors.formats.legacy_reader import LegacyFile, is_key, is_legacy
 from cordwood.tensors.formats.pt_reader import PtFile
-from cordwood.tensors.formats.safetensors_reader import _DTYPES, Row, SafetensorsFile, is_safetensors
+from cordwood.tensors.formats.safetensors_reader import _DTYPES, SafetensorsFile, TensorEntry, is_safetensors
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.describe import Description
 
 _FIRST_BYTES = 64
@@ -35,7 +35,7 @@ class Opened:
     lost: list[str]
 
 
-def open_what_is_left(source: Source, allotment: Allotment) -> Opened:
+def open_what_is_left(source: ByteSource, allotment: Allotment) -> Opened:
     """The file behind a source; a FormatError only if nothing can be made of it."""
     taken = allotment.taken
     try:
@@ -85,19 +85,19 @@ class CutLegacyFile(LegacyFile):
 class CutSafetensorsFile(SafetensorsFile):
     """A `.safetensors` file of which some tensors are beyond the end, or not as they should be."""
 
-    def __init__(self, source: Source, allotment: Allotment) -> None:
+    def __init__(self, source: ByteSource, allotment: Allotment) -> None:
         self.lost: dict[str, str] = {}
         self.outlines: dict[str, tuple[torch.dtype | None, tuple[int, ...] | None]] = {}
         super().__init__(source, allotment)
         self.rows = {name: row for name, row in self.rows.items() if name not in self.lost}
 
-    def _row(self, name: str, given: Any, data: int) -> Row:
+    def _row(self, name: str, given: Any, data: int) -> TensorEntry:
         try:
             return super()._row(name, given, data)
         except FormatError as error:
             self.lost[name] = str(error)
             self.outlines[name] = _outline(given)
-            return Row(name, torch.uint8, (0,), data, 0)
+            return TensorEntry(name, torch.uint8, (0,), data, 0)
 
 
 def _outline(given: Any) -> tuple[torch.dtype | None, tuple[int, ...] | None]:

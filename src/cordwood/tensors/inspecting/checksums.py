@@ -8,8 +8,8 @@ from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import TensorFile
 from cordwood.tensors.formats.pt_reader import PtFile
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
-from cordwood.tensors.io.zip_reader import Archive, Entry
+from cordwood.tensors.io.source import ByteSource
+from cordwood.tensors.io.zip_reader import Archive, ZipEntry
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -25,7 +25,7 @@ class Checked:
     keys: set[str] = field(default_factory=set)  # of the storages that are damaged
 
 
-def check_file(file: TensorFile, outer: Source, progress: Progress | None) -> Checked:
+def check_file(file: TensorFile, outer: ByteSource, progress: Progress | None) -> Checked:
     """Read everything once; `outer` is the file itself, if `file` was found inside an archive."""
     if isinstance(file, CordFile):
         checked = _check_cord(file, progress)
@@ -65,7 +65,7 @@ def check_archive(archive: Archive, before_keys: str, progress: Progress | None)
     return checked
 
 
-def _wrong(archive: Archive, entry: Entry, without: bool) -> str | None:
+def _wrong(archive: Archive, entry: ZipEntry, without: bool) -> str | None:
     try:
         if archive.check(entry) or without:
             return None

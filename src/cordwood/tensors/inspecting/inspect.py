@@ -16,9 +16,9 @@ from cordwood.tensors.inspecting.checkpoint_kind import bound_to, kind_of
 from cordwood.tensors.inspecting.checksums import Progress, check_archive, check_file
 from cordwood.tensors.inspecting.importable import can_import
 from cordwood.tensors.inspecting.result import Inspection, NeededGlobal, RecordRow, TensorRow
-from cordwood.tensors.inspecting.storage_usage import Account, reached, take_accounts
+from cordwood.tensors.inspecting.storage_usage import StorageUsage, reached, take_accounts
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source, open_source
+from cordwood.tensors.io.source import ByteSource, open_source
 from cordwood.tensors.io.zip_reader import STORED, Archive, is_zip
 from cordwood.tensors.layout.sharing import Sharing
 from cordwood.tensors.loading.peek import row_info
@@ -67,7 +67,7 @@ def inspect(path_or_file: Any, *, check: bool = True, progress: Progress | None 
         return inspection
 
 
-def _format(file: TensorFile, source: Source) -> str:
+def _format(file: TensorFile, source: ByteSource) -> str:
     word = file.kind
     if isinstance(file, PtFile) and any(file.coding(key) != "stored" for key in file.keys()):  # noqa: SIM118
         word = "pt compressed"
@@ -116,7 +116,9 @@ def _look_into_pickle(inspection: Inspection, file: PickledFile) -> None:
     inspection.tensors = _rows(file, named, accounts, inspection.damaged)
 
 
-def _rows(file: PickledFile, named: list[Named], accounts: dict[str, Account], damaged: list[str]) -> list[TensorRow]:
+def _rows(
+    file: PickledFile, named: list[Named], accounts: dict[str, StorageUsage], damaged: list[str]
+) -> list[TensorRow]:
     views = [list(views_of(each.node)) for each in named]
     sharing = Sharing(views)
     codings: dict[str, str] = {}
@@ -141,7 +143,7 @@ def _rows(file: PickledFile, named: list[Named], accounts: dict[str, Account], d
     return rows
 
 
-def _coding(file: PickledFile, account: Account, codings: dict[str, str], damaged: list[str]) -> str:
+def _coding(file: PickledFile, account: StorageUsage, codings: dict[str, str], damaged: list[str]) -> str:
     if account.lost:
         return ""
     if account.key not in codings:
@@ -179,7 +181,7 @@ def _globals(description: Description) -> list[NeededGlobal]:
         NeededGlobal(
             each.module, each.name, str(each) in listed or str(each) in trusted, can_import(each.module, each.name)
         )
-        for each in description.world.globals
+        for each in description.hooks.globals
     ]
 
 
@@ -192,7 +194,7 @@ def _blamed(what: str, inspection: Inspection) -> str:
     return what
 
 
-def _advise(inspection: Inspection, file: TensorFile, source: Source) -> None:
+def _advise(inspection: Inspection, file: TensorFile, source: ByteSource) -> None:
     advice = inspection.advice
     path = shlex.quote(source.path) if source.path is not None else "FILE"
     suffix = PurePath(source.name).suffix if file.source is source else ".pt"
@@ -219,7 +221,7 @@ def _advise(inspection: Inspection, file: TensorFile, source: Source) -> None:
         advice.append("damaged: tensors that are whole can still be read one by one, with cw.peek(path)[name]")
 
 
-def _beside(source: Source, word: str, suffix: str) -> str:
+def _beside(source: ByteSource, word: str, suffix: str) -> str:
     """Where a command may write, named after the file: the same advice for several files is to keep all results."""
     if source.path is None:
         return f"{word}{suffix}"
@@ -227,7 +229,7 @@ def _beside(source: Source, word: str, suffix: str) -> str:
     return shlex.quote(str(path.with_name(f"{path.stem}-{word}{suffix}")))
 
 
-def _unopened(source: Source, error: FormatError, check: bool, progress: Progress | None) -> Inspection:
+def _unopened(source: ByteSource, error: FormatError, check: bool, progress: Progress | None) -> Inspection:
     """An archive that holds no tensors that we could list, but records."""
     first = bytes(source.read(0, min(source.size, _FIRST_BYTES)))
     if not is_zip(first):

@@ -28,7 +28,7 @@ _LARGEST_MAP = 1 << 24
 
 
 @dataclass(slots=True)
-class Account:
+class StorageUsage:
     """One storage."""
 
     key: str
@@ -45,10 +45,10 @@ class Account:
         return self.nbytes - self.reachable
 
 
-def take_accounts(file: PickledFile, description: Description) -> tuple[dict[str, Account], list[str]]:
+def take_accounts(file: PickledFile, description: Description) -> tuple[dict[str, StorageUsage], list[str]]:
     """All storages by key, in the order in which the pickle names them, and what is wrong with them."""
     taking = _Taking(file)
-    for persistent in description.world.persistents:
+    for persistent in description.hooks.persistents:
         taking.storage(persistent)
     taking.tell_lost()
     taking.references(description)
@@ -62,7 +62,7 @@ def take_accounts(file: PickledFile, description: Description) -> tuple[dict[str
 class _Taking:
     def __init__(self, file: PickledFile) -> None:
         self.file = file
-        self.accounts: dict[str, Account] = {}
+        self.accounts: dict[str, StorageUsage] = {}
         self.trouble: list[str] = []
 
     def storage(self, persistent: Persistent) -> None:
@@ -82,11 +82,11 @@ class _Taking:
             )
         account.whole |= facts.part
 
-    def _open(self, facts: StorageFacts) -> Account:
+    def _open(self, facts: StorageFacts) -> StorageUsage:
         try:
-            return Account(facts.key, self.file.nbytes(facts.key))
+            return StorageUsage(facts.key, self.file.nbytes(facts.key))
         except FormatError:
-            return Account(facts.key, 0, lost=True)
+            return StorageUsage(facts.key, 0, lost=True)
 
     def tell_lost(self) -> None:
         lost = [key[:40] for key, account in self.accounts.items() if account.lost]
@@ -100,7 +100,7 @@ class _Taking:
         if what not in self.trouble:
             self.trouble.append(what)
 
-    def _of(self, node: Any) -> Account | None:
+    def _of(self, node: Any) -> StorageUsage | None:
         facts = storage_facts(node) if isinstance(node, Persistent) else None
         return self.accounts[facts.key] if facts is not None else None
 
@@ -114,7 +114,7 @@ class _Taking:
                 account.views.append(view)
             elif account is not None:
                 account.whole = True
-        for persistent in description.world.persistents:
+        for persistent in description.hooks.persistents:
             account = self._of(persistent)
             if account is not None and id(persistent) in references.otherwise:
                 account.whole = True
@@ -123,9 +123,9 @@ class _Taking:
         keys = self.file.keys()
         for key in keys:
             if key not in self.accounts:
-                self.accounts[key] = Account(key, self.file.nbytes(key), unused=True)
+                self.accounts[key] = StorageUsage(key, self.file.nbytes(key), unused=True)
 
-    def lay_out(self, account: Account) -> None:
+    def lay_out(self, account: StorageUsage) -> None:
         if account.unused:
             return
         account.reachable = account.nbytes

@@ -28,7 +28,7 @@ _COMPRESSED = frozenset({"bz2", "gzip", "lzma", "zipfile"})
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
-class Source(ABC):
+class ByteSource(ABC):
     """Bytes that can be read at any offset. Made by `open_source`; a context manager.
 
     `path` is the regular file that the bytes are in, and `base` where in it they start; None where there is no such
@@ -52,7 +52,7 @@ class Source(ABC):
         """Fill the whole `buffer` with the bytes from `offset` on."""
 
     @abstractmethod
-    def part(self, offset: int, length: int, name: str) -> "Source":
+    def part(self, offset: int, length: int, name: str) -> "ByteSource":
         """A window of this source. It reads from the same file and is of no use once that is closed."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Source(ABC):
         )
 
 
-class _Memory(Source):
+class _Memory(ByteSource):
     __slots__ = ("_view",)
 
     def __init__(self, view: memoryview, name: str, path: str | None = None, base: int = 0) -> None:
@@ -107,7 +107,7 @@ class _Memory(Source):
     def read_into(self, offset: int, buffer: memoryview) -> None:
         buffer[:] = self.read(offset, len(buffer))
 
-    def part(self, offset: int, length: int, name: str) -> Source:
+    def part(self, offset: int, length: int, name: str) -> ByteSource:
         return _Memory(self.read(offset, length), name, self.path, self.base + offset)
 
     def map(self) -> memoryview:
@@ -143,7 +143,7 @@ class _OpenFile:
     __del__ = close
 
 
-class _File(Source):
+class _File(ByteSource):
     __slots__ = ("_file", "_owner")
 
     def __init__(self, file: _OpenFile, size: int, name: str, path: str | None, base: int, *, owner: bool) -> None:
@@ -174,7 +174,7 @@ class _File(Source):
                 raise self._beyond(offset, length)
             done += read
 
-    def part(self, offset: int, length: int, name: str) -> Source:
+    def part(self, offset: int, length: int, name: str) -> ByteSource:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise self._beyond(offset, length)
         return _File(self._open(), length, name, self.path, self.base + offset, owner=False)
@@ -201,7 +201,7 @@ class _File(Source):
         return self._file
 
 
-class _Seekable(Source):
+class _Seekable(ByteSource):
     """A file object without a descriptor that we could read from by ourselves."""
 
     __slots__ = ("_file", "_lock", "_start", "_whole")
@@ -234,7 +234,7 @@ class _Seekable(Source):
                 buffer[done : done + len(data)] = data
                 done += len(data)
 
-    def part(self, offset: int, length: int, name: str) -> Source:
+    def part(self, offset: int, length: int, name: str) -> ByteSource:
         if offset < 0 or length < 0 or offset + length > self.size:
             raise self._beyond(offset, length)
         return _Seekable(self._file, self._start + offset, length, name, self._lock)
@@ -245,7 +245,7 @@ class _Seekable(Source):
         return self._whole
 
 
-def open_source(path_or_file: Any) -> Source:
+def open_source(path_or_file: Any) -> ByteSource:
     """The bytes of a file, a file object from its present position on, or a bytearray or memoryview.
 
     ::
@@ -266,7 +266,7 @@ def open_source(path_or_file: Any) -> Source:
     return _open_object(path_or_file)
 
 
-def _open_path(given: _Path) -> Source:
+def _open_path(given: _Path) -> ByteSource:
     path = os.fspath(given)
     name = path if isinstance(path, str) else os.fsdecode(path)
     if "\0" in name:
@@ -294,7 +294,7 @@ def _open_path(given: _Path) -> Source:
             os.close(fd)
 
 
-def _open_object(file: Any) -> Source:
+def _open_object(file: Any) -> ByteSource:
     name = _name_of(file)
     if type(file) is io.BytesIO:
         return _Memory(memoryview(file.getvalue())[file.tell() :], name)
@@ -314,7 +314,7 @@ def _open_object(file: Any) -> Source:
     return _Seekable(file, start, size, name, threading.Lock())
 
 
-def _open_descriptor(file: Any, raw: io.FileIO, name: str) -> Source:
+def _open_descriptor(file: Any, raw: io.FileIO, name: str) -> ByteSource:
     start, status = file.tell(), os.fstat(raw.fileno())
     size = max(0, status.st_size - start)
     path = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cordwood.errors import FormatError
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 
 STORED: Final = 0
 DEFLATED: Final = 8
@@ -43,7 +43,7 @@ _TRAP = re.compile(r"\A\Z|\A[/\\]|\A[A-Za-z]:[/\\]|\0|(?:\A|[/\\])\.\.(?:[/\\]|\
 
 
 @dataclass(slots=True)
-class Entry:
+class ZipEntry:
     """One file in an archive, as the central directory tells it."""
 
     name: str
@@ -73,13 +73,13 @@ def trap_in_name(name: str) -> bool:
     return _TRAP.search(name) is not None
 
 
-def read_directory(source: Source) -> tuple[dict[str, Entry], int]:
+def read_directory(source: ByteSource) -> tuple[dict[str, ZipEntry], int]:
     """The entries by name, in the directory's order, and the offset at which they end and the directory starts."""
     count, size, offset = _find_directory(source)
     return _read_entries(source, count, size, offset), offset
 
 
-def _find_directory(source: Source) -> tuple[int, int, int]:
+def _find_directory(source: ByteSource) -> tuple[int, int, int]:
     """Number of entries, bytes and offset of the central directory."""
     end, fields = _find_end(source)
     disk, first_disk, here, count, size, offset = fields
@@ -112,7 +112,7 @@ def _find_directory(source: Source) -> tuple[int, int, int]:
     return count, size, offset
 
 
-def _find_end(source: Source) -> tuple[int, tuple[int, ...]]:
+def _find_end(source: ByteSource) -> tuple[int, tuple[int, ...]]:
     """The offset of the end record, and its fields without the comment."""
     size = source.size
     length = min(size, END.size)
@@ -133,7 +133,7 @@ def _find_end(source: Source) -> tuple[int, tuple[int, ...]]:
         length = min(size, END.size + _LONGEST_COMMENT)
 
 
-def _read_end64(source: Source, locator: bytes | memoryview, end: int) -> tuple[tuple[int, ...], int]:
+def _read_end64(source: ByteSource, locator: bytes | memoryview, end: int) -> tuple[tuple[int, ...], int]:
     """The fields of the zip64 end record in the order of the plain one, and its offset."""
     _, disk, at, disks = LOCATOR.unpack(locator)
     if disk or disks > 1:
@@ -153,9 +153,9 @@ def _read_end64(source: Source, locator: bytes | memoryview, end: int) -> tuple[
     return tuple(fields), at
 
 
-def _read_entries(source: Source, count: int, size: int, offset: int) -> dict[str, Entry]:
+def _read_entries(source: ByteSource, count: int, size: int, offset: int) -> dict[str, ZipEntry]:
     directory = source.read(offset, size)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ZipEntry] = {}
     in_order, last_end, at = True, 0, 0
     unpack, fixed = CENTRAL.unpack_from, CENTRAL.size
     for index in range(count):
@@ -194,7 +194,7 @@ def _read_entries(source: Source, count: int, size: int, offset: int) -> dict[st
         end = header + LOCAL.size + name_length + stored
         in_order = in_order and header >= last_end
         last_end = end
-        entries[name] = Entry(name, method, length, stored, crc, header, flags)
+        entries[name] = ZipEntry(name, method, length, stored, crc, header, flags)
         at = following
     if at != size:
         raise FormatError(
@@ -223,7 +223,7 @@ def _widen(extra: bytes, fields: tuple[int, ...]) -> tuple[int, ...] | None:
     return None
 
 
-def _check_apart(source: Source, entries: dict[str, Entry], end: int) -> None:
+def _check_apart(source: ByteSource, entries: dict[str, ZipEntry], end: int) -> None:
     """Refuses entries that share bytes, by which a small archive inflates to a huge one."""
     in_order = sorted(entries.values(), key=lambda entry: entry.header)
     limits = [entry.header for entry in in_order[1:]] + [end]
@@ -237,9 +237,9 @@ def _check_apart(source: Source, entries: dict[str, Entry], end: int) -> None:
             )
 
 
-def read_local_headers(source: Source) -> dict[str, Entry]:
+def read_local_headers(source: ByteSource) -> dict[str, ZipEntry]:
     """What can be told without a directory: entries from the start on, as far as their headers are whole."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ZipEntry] = {}
     at: int | None = 0
     while at is not None:
         entry, at = _read_local(source, at)
@@ -249,7 +249,7 @@ def read_local_headers(source: Source) -> dict[str, Entry]:
     return entries
 
 
-def _read_local(source: Source, at: int) -> tuple[Entry | None, int | None]:
+def _read_local(source: ByteSource, at: int) -> tuple[ZipEntry | None, int | None]:
     """The entry whose local header is at an offset, and the offset behind it; None where that cannot be told."""
     if at + LOCAL.size > source.size:
         return None, None
@@ -269,7 +269,7 @@ def _read_local(source: Source, at: int) -> tuple[Entry | None, int | None]:
         found = _find_descriptor(source, start, method)
         if found is not None:
             crc, stored, size, end = found
-            return Entry(name, method, size, stored, crc, at, flags), end
+            return ZipEntry(name, method, size, stored, crc, at, flags), end
         # Cut short, then. torch tells the size of what has 4 GiB or more in the header after all: always of the
         # contents, of the stored bytes only what it knew at the time.
         wide, end = _widen(names[name_length:], (MAX32, MAX32)), None
@@ -284,10 +284,10 @@ def _read_local(source: Source, at: int) -> tuple[Entry | None, int | None]:
         if flags & DESCRIPTOR and end <= source.size:  # of 12 to 24 bytes, with or without a signature
             behind = bytes(source.read(end, min(DESCRIPTOR64.size + 4, source.size - end)))
             end += max(0, behind.find(LOCAL_SIGNATURE))
-    return Entry(name, method, size, stored, crc, at, flags), end
+    return ZipEntry(name, method, size, stored, crc, at, flags), end
 
 
-def _find_descriptor(source: Source, start: int, method: int) -> tuple[int, int, int, int] | None:
+def _find_descriptor(source: ByteSource, start: int, method: int) -> tuple[int, int, int, int] | None:
     """Checksum, sizes and end of the descriptor behind data of unknown length.
 
     torch writes the sizes there and in the directory, nowhere else. Taken is one that tells just the distance to the

@@ -14,20 +14,20 @@ from collections.abc import Iterator
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_directory import (
     DEFLATED,
     END_SIGNATURE,
     LOCAL,
     LOCAL_SIGNATURE,
     STORED,
-    Entry,
+    ZipEntry,
     read_directory,
     read_local_headers,
     shown,
 )
 
-__all__ = ["DEFLATED", "STORED", "Archive", "Entry", "is_zip"]
+__all__ = ["DEFLATED", "STORED", "Archive", "ZipEntry", "is_zip"]
 
 _ENCRYPTED = 1 | 1 << 6 | 1 << 13
 _PATCH = 1 << 5
@@ -56,16 +56,16 @@ class Archive:
 
     __slots__ = ("_end", "_headers", "_starts", "entries", "recovered", "source")
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self.source = source
         self.recovered = False
         self._starts: dict[int, int] = {}
         self._headers: list[int] | None = None
-        self.entries: dict[str, Entry]
+        self.entries: dict[str, ZipEntry]
         self.entries, self._end = read_directory(source)
 
     @classmethod
-    def recover(cls, source: Source) -> "Archive":
+    def recover(cls, source: ByteSource) -> "Archive":
         """What is left of an archive without its directory: local headers, from the start on, as far as they are whole.
 
         ::
@@ -84,14 +84,14 @@ class Archive:
         archive.entries, archive._end = read_local_headers(source), source.size
         return archive
 
-    def start(self, entry: Entry) -> int:
+    def start(self, entry: ZipEntry) -> int:
         """The offset of the entry's data, after a look at its local header."""
         start = self._starts.get(entry.header)
         if start is None:
             start = self._starts[entry.header] = self._check_local(entry)
         return start
 
-    def _check_local(self, entry: Entry) -> int:
+    def _check_local(self, entry: ZipEntry) -> int:
         source, stored, size = self.source, entry.stored, entry.size
         if entry.flags & (_ENCRYPTED | _PATCH):
             what = "encrypted" if entry.flags & _ENCRYPTED else "a patch"
@@ -133,10 +133,10 @@ class Archive:
             )
         return start
 
-    def _refused(self, entry: Entry, what: str, reason: int = 0) -> FormatError:
+    def _refused(self, entry: ZipEntry, what: str, reason: int = 0) -> FormatError:
         return FormatError(f"{self.source.name}: {entry}: {what}", reason)
 
-    def read(self, entry: Entry, limit: int | None = None) -> bytes:
+    def read(self, entry: ZipEntry, limit: int | None = None) -> bytes:
         """The contents, if they are no larger than `limit` bytes."""
         if limit is not None and entry.size > limit:
             raise self._refused(
@@ -148,7 +148,7 @@ class Archive:
             return bytes(self.source.read(self.start(entry), entry.stored))
         return b"".join(self._pieces(entry))
 
-    def read_into(self, entry: Entry, buffer: memoryview) -> None:
+    def read_into(self, entry: ZipEntry, buffer: memoryview) -> None:
         """The contents, into a buffer of just their size."""
         if len(buffer) != entry.size:
             raise UsageError(f"the buffer has {len(buffer)} bytes, {shown(entry.name)} has {entry.size}")
@@ -160,14 +160,14 @@ class Archive:
             buffer[done : done + len(piece)] = piece
             done += len(piece)
 
-    def check(self, entry: Entry) -> bool:
+    def check(self, entry: ZipEntry) -> bool:
         """Whether the contents have the checksum that the archive tells."""
         crc = 0
         for piece in self._pieces(entry):
             crc = _native.crc32(piece, crc)
         return crc == entry.crc
 
-    def _pieces(self, entry: Entry) -> Iterator[bytes | memoryview]:
+    def _pieces(self, entry: ZipEntry) -> Iterator[bytes | memoryview]:
         """The contents, exactly `entry.size` bytes in all, a little at a time."""
         start, stored, source = self.start(entry), entry.stored, self.source
         if entry.method == STORED:

@@ -21,7 +21,7 @@ from cordwood.tensors.layout.copies import Bytes, Copy, copy_bytes, copy_element
 from cordwood.tensors.layout.overlap import MOST_DIMS, Reach, connected, reach_of
 from cordwood.tensors.layout.restride import Box, close_up, round_up
 
-__all__ = ["Copy", "Group", "Layout", "Placed", "View", "fill", "lay_out"]
+__all__ = ["Copy", "Placed", "StorageLayout", "View", "ViewGroup", "fill", "lay_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ViewGroup:
     """Views that share bytes, and how their part of the new storage is filled from the old.
 
     It takes ``nbytes`` from ``offset`` of the new storage and stems from ``span`` bytes from ``source`` of the old.
@@ -61,15 +61,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StorageLayout:
     """The new storage: its size, its groups in the order of their places, and each view's place in it."""
 
     nbytes: int
-    groups: tuple[Group, ...]
+    groups: tuple[ViewGroup, ...]
     placed: tuple[Placed, ...]
 
 
-def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Layout:
+def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> StorageLayout:
     """How a storage of ``nbytes`` with these views is kept. See the module for an example.
 
     ``whole`` keeps every byte in its place. The result is never larger than the storage, rounded up to the largest
@@ -78,12 +78,14 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Layou
     if len(views) == 1 and (size := _in_one_piece(views[0])) and 0 <= views[0].offset <= nbytes - size:
         view = views[0]
         if size == nbytes or (not whole and view.offset % view.itemsize == 0):
-            return Layout(size, (Group(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),))
+            return StorageLayout(
+                size, (ViewGroup(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),)
+            )
     reaches = {number: reach for number, view in enumerate(views) if (reach := _reach(number, view, nbytes))}
     if whole:
         return _whole(views, reaches, nbytes)
     placed = [Placed(0, view.strides) for view in views]
-    groups: list[Group] = []
+    groups: list[ViewGroup] = []
     cursor = 0
     for neighbours in _neighbourhoods(views, reaches):
         for draft in _drafts(views, reaches, neighbours, cursor):
@@ -92,10 +94,10 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Layou
             for number, place in zip(draft.group.views, draft.places, strict=True):
                 placed[number] = Placed(offset + place.offset, place.strides)
             cursor = offset + draft.group.nbytes
-    return Layout(round_up(cursor, _alignment(views)), tuple(groups), tuple(placed))
+    return StorageLayout(round_up(cursor, _alignment(views)), tuple(groups), tuple(placed))
 
 
-def fill(group: Group, source: Bytes, out: Bytes) -> None:
+def fill(group: ViewGroup, source: Bytes, out: Bytes) -> None:
     """Writes the group's part of the new storage; what no view reaches becomes zero.
 
     ``source`` is the old storage's bytes from ``group.source``, ``group.span`` of them; ``out`` has ``group.nbytes``.
@@ -138,13 +140,13 @@ def _reach(number: int, view: View, nbytes: int) -> Reach | None:
     return reach
 
 
-def _whole(views: Sequence[View], reaches: dict[int, Reach], nbytes: int) -> Layout:
+def _whole(views: Sequence[View], reaches: dict[int, Reach], nbytes: int) -> StorageLayout:
     for number in reaches:
         if views[number].offset % views[number].itemsize:
             raise ValueError(_misaligned(views, [number]))
     placed = tuple(Placed(view.offset, view.strides) for view in views)
-    groups = (Group(0, nbytes, 0, nbytes, tuple(reaches), (), True),) if nbytes else ()
-    return Layout(nbytes, groups, placed)
+    groups = (ViewGroup(0, nbytes, 0, nbytes, tuple(reaches), (), True),) if nbytes else ()
+    return StorageLayout(nbytes, groups, placed)
 
 
 def _alignment(views: Iterable[View]) -> int:
@@ -183,7 +185,7 @@ def _neighbourhoods(views: Sequence[View], reaches: dict[int, Reach]) -> list[_N
 class _Draft:
     """A group before it has a place; the views' places count from its start."""
 
-    group: Group
+    group: ViewGroup
     align: int
     dense: bool
     places: tuple[Placed, ...]
@@ -234,7 +236,7 @@ def _draft(views: Sequence[View], reaches: dict[int, Reach], members: list[int],
     align = _alignment(views[number] for number in members)
 
     def draft(nbytes: int, places: Iterable[Placed], copies: tuple[Copy, ...], verbatim: bool) -> _Draft:
-        group = Group(0, nbytes, start, span, tuple(members), copies, verbatim)
+        group = ViewGroup(0, nbytes, start, span, tuple(members), copies, verbatim)
         return _Draft(group, align, dense, tuple(places))
 
     in_place = [Placed(views[number].offset - base, views[number].strides) for number in members]

@@ -71,8 +71,8 @@ def load(
         storages.prefetch(file.keys())
         if weights_only:
             room = allotment.left
-            world = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
-            machine = Machine(file.pickle, world, file.where, start=file.start, room=room)
+            hooks = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
+            machine = Machine(file.pickle, hooks, file.where, start=file.start, room=room)
             loaded = machine.run()
             if file.kind == "cord" and machine.position != len(file.pickle):
                 raise FormatError(

@@ -13,7 +13,7 @@ from cordwood.common.html import MOST_ROWS, sentence, table, title, together
 from cordwood.common.text import counted
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
-from cordwood.tensors.formats.safetensors_reader import Row, SafetensorsFile
+from cordwood.tensors.formats.safetensors_reader import SafetensorsFile, TensorEntry
 from cordwood.tensors.formats.truncated import CutSafetensorsFile, open_what_is_left
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import open_source
@@ -42,7 +42,7 @@ def peek(path_or_file: Any, *, map_location: Any = None, mmap: bool | None = Non
     return Peek(path_or_file, map_location=map_location, mmap=mmap, limit=limit)
 
 
-class _Reader(Protocol):
+class _TensorReader(Protocol):
     """What a `Peek` needs of a format."""
 
     @property
@@ -73,11 +73,11 @@ class Peek:
         self._closed = False
         try:
             file = open_what_is_left(self._source, allotment).file
-            self._reader: _Reader
+            self._reader: _TensorReader
             if isinstance(file, SafetensorsFile):
                 self._reader = _Rows(file, map_location, mmap, allotment)
             else:
-                self._reader = _Pickled(file, _PassingStorages(file, map_location, mmap, allotment))
+                self._reader = _PickleTensors(file, _PassingStorages(file, map_location, mmap, allotment))
             self._names = dict.fromkeys(self._reader.names)
         except BaseException:
             self._source.close()
@@ -142,7 +142,7 @@ def _shape(info: TensorInfo) -> str:
     return "[" + ", ".join("?" if count is None else str(count) for count in info.shape) + "]"
 
 
-class _Pickled(Selection):
+class _PickleTensors(Selection):
     """The tensors of a pickle, none of which is kept."""
 
     @property
@@ -154,12 +154,12 @@ class _Pickled(Selection):
 
     def tensor(self, name: str) -> torch.Tensor:
         room = self.storages.allotment.left
-        self._world = Allowed(self.storages.typed, self.file.source.name, size=len(self.file.pickle), room=room)
+        self._hooks = Allowed(self.storages.typed, self.file.source.name, size=len(self.file.pickle), room=room)
         try:
             return super().tensor(name)
         finally:
             self._made.clear()
-            del self._world  # it remembers the storages it has seen
+            del self._hooks  # it remembers the storages it has seen
 
 
 class _PassingStorages(Storages):
@@ -234,7 +234,7 @@ class _Rows:
         return made.set_(storage, 0, row.shape, contiguous_strides(row.shape))
 
 
-def row_info(row: Row) -> TensorInfo:
+def row_info(row: TensorEntry) -> TensorInfo:
     """What a `.safetensors` header says of a tensor."""
     strides = contiguous_strides(row.shape)
     return TensorInfo(row.name, row.shape, row.dtype, strides, 0, nbytes=row.nbytes, storages=(row.name,))

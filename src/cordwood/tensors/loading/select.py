@@ -83,7 +83,7 @@ class Selection:
         self.named: dict[str, Named] = {
             named.name: named for named in named_tensors(root, file.where, len(file.pickle))
         }
-        self._world = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
+        self._hooks = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
         self._made: dict[int, Any] = {}
 
     def load(self, wanted: Wanted) -> dict[str, torch.Tensor]:
@@ -122,19 +122,19 @@ class Selection:
         return made
 
     def _new(self, node: Any, depth: int) -> Any:
-        world = self._world
+        hooks = self._hooks
         if isinstance(node, Global):
-            return world.find_global(node.module, node.name)
+            return hooks.find_global(node.module, node.name)
         if isinstance(node, Persistent):
-            return world.persistent(self._make(node.identity, depth))
+            return hooks.persistent(self._make(node.identity, depth))
         if isinstance(node, Call):
-            made = world.call(self._make(node.function, depth), self._make(node.arguments, depth))
+            made = hooks.call(self._make(node.function, depth), self._make(node.arguments, depth))
             if node.items:
-                world.extend(made, [self._make(item, depth) for item in node.items])
+                hooks.extend(made, [self._make(item, depth) for item in node.items])
             for pair in node.pairs:
-                world.update(made, [self._make(part, depth) for part in pair])
+                hooks.update(made, [self._make(part, depth) for part in pair])
             for state in node.states:
-                made = world.build(made, self._make(state, depth))
+                made = hooks.build(made, self._make(state, depth))
             return made
         if isinstance(node, dict):
             return {self._make(key, depth): self._make(value, depth) for key, value in node.items()}

@@ -11,14 +11,14 @@ from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
+from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.allowlist import StorageKind, storage_identity
 
 _WIDEST = 16  # bytes of the largest item
 _SMALL = 1 << 20  # such a file was read whole when it was opened; mapping it would cost more than a copy
 
 
-def default_mmap(kind: str, source: Source) -> bool:
+def default_mmap(kind: str, source: ByteSource) -> bool:
     """Whether a file is mapped when the caller does not say."""
     if source.path is None or source.size <= _SMALL:
         return False
@@ -28,7 +28,7 @@ def default_mmap(kind: str, source: Source) -> bool:
     return kind == "pt" and bool(config is not None and config.load.mmap)
 
 
-def map_whole(source: Source) -> UntypedStorage:
+def map_whole(source: ByteSource) -> UntypedStorage:
     """The file as one storage: private, so writing to a tensor changes memory and never the file."""
     if source.path is None:
         raise UsageError(f"{source.name} cannot be mapped: mmap=True needs the path of a plain file")

@@ -26,7 +26,7 @@ from torch.storage import TypedStorage, UntypedStorage
 from cordwood.errors import UsageError
 from cordwood.tensors.content.dtypes import codec_name
 from cordwood.tensors.content.file_content import PackedStorage, Parcel
-from cordwood.tensors.layout.reachable import Layout, Placed, View, lay_out
+from cordwood.tensors.layout.reachable import Placed, StorageLayout, View, lay_out
 from cordwood.tensors.saving.arena import Arena, Arenas
 from cordwood.tensors.saving.pickle_codes import integer, integers
 
@@ -38,7 +38,7 @@ _TOKEN = re.compile(rb"\x8a\x10(.{4})" + re.escape(_NONCE), re.DOTALL)
 TRIPWIRE = "tripwire"
 
 
-class _Seen:
+class _StorageRef:
     """Stands for a storage in the arguments of one view."""
 
     __slots__ = ("arena", "dtype")
@@ -48,7 +48,7 @@ class _Seen:
         self.dtype = dtype
 
 
-class _Trip:
+class _Tripwire:
     """Stands for the storage of the tripwire."""
 
 
@@ -81,7 +81,7 @@ class Collector(pickle.Pickler):
         self.bare: list[Arena] = []  # storages that are saved themselves
 
     def persistent_id(self, obj: Any) -> Any:
-        if type(obj) is _Seen:
+        if type(obj) is _StorageRef:
             arena = obj.arena
             storage_type = None if arena.mixed else _storage_type(obj.dtype)
             return self._identity(storage_type, arena, 1 if storage_type is None else obj.dtype.itemsize)
@@ -101,7 +101,7 @@ class Collector(pickle.Pickler):
             arena.whole_as.add(torch.uint8)
             self.bare.append(arena)
             return self._identity(None, arena, 1)
-        if type(obj) is _Trip:
+        if type(obj) is _Tripwire:
             return ("storage", torch.ByteStorage, TRIPWIRE, "cpu", self.tokens.new(("size", None, 1)))
         return None
 
@@ -147,16 +147,16 @@ class Collector(pickle.Pickler):
         if self.tripwire:
             self._lay_tripwire(rest[2] if function is _quantized else rest[1])
         place = self.tokens.new(("offset", index))
-        return function, *kind, (_Seen(arena, dtype), place, shape, self.tokens.new(("strides", index)), *rest)
+        return function, *kind, (_StorageRef(arena, dtype), place, shape, self.tokens.new(("strides", index)), *rest)
 
     def _lay_tripwire(self, hooks: Any) -> None:
         """Hang a tensor on the first tensor's empty dict of hooks, as the state of that dict: see `pt_writer`."""
         if type(hooks) is OrderedDict:
             self.tripwire = False
-            hooks.__dict__["tripwire"] = _TripTensor(self.tokens)
+            hooks.__dict__["tripwire"] = _TripwireTensor(self.tokens)
 
 
-class _TripTensor:
+class _TripwireTensor:
     """Pickles as a tensor over the tripwire's storage."""
 
     def __init__(self, tokens: Tokens) -> None:
@@ -164,7 +164,7 @@ class _TripTensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         shape = self.tokens.new(("trip shape",))
-        return torch._utils._rebuild_tensor_v2, (_Trip(), 0, shape, (1,), False, OrderedDict())
+        return torch._utils._rebuild_tensor_v2, (_Tripwire(), 0, shape, (1,), False, OrderedDict())
 
 
 def _fits(view: View, storage: UntypedStorage, arena: Arena) -> bool:
@@ -180,7 +180,7 @@ def _storage_type(dtype: torch.dtype) -> Any:
     return None if name is None else getattr(torch, name)
 
 
-def _laid_out(arena: Arena, views: Sequence[View]) -> Layout:
+def _laid_out(arena: Arena, views: Sequence[View]) -> StorageLayout:
     if arena.keep_whole:
         # Their sizes do not tell what they reach, or they reach beyond their storage.
         placed = tuple(Placed(view.offset, view.strides) for view in views)

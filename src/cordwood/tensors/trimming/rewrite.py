@@ -20,12 +20,21 @@ from cordwood.tensors.content.storage_memory import bytes_of
 from cordwood.tensors.formats.legacy_reader import LegacyFile, word
 from cordwood.tensors.formats.pt_reader import PtFile
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source
-from cordwood.tensors.layout.reachable import Layout, View, lay_out
+from cordwood.tensors.io.source import ByteSource
+from cordwood.tensors.layout.reachable import StorageLayout, View, lay_out
 from cordwood.tensors.saving.collect import TRIPWIRE
 from cordwood.tensors.saving.pickle_codes import integer, integers, text
 from cordwood.tensors.trimming.pickle_edits import Edits, span, without_frames
-from cordwood.tensors.unpickle.describe import Call, Description, Global, Persistent, Sight, describe, nodes, sight
+from cordwood.tensors.unpickle.describe import (
+    Call,
+    Description,
+    Global,
+    Persistent,
+    StorageView,
+    describe,
+    nodes,
+    sight,
+)
 from cordwood.tensors.unpickle.machine import Spanned
 from cordwood.tensors.unpickle.references import find_references
 
@@ -40,7 +49,7 @@ class SeenStorage:
     key: str
     nbytes: int
     itemsizes: list[tuple[Persistent, int]] = field(default_factory=list)
-    sights: list[tuple[Sight, torch.dtype]] = field(default_factory=list)
+    sights: list[tuple[StorageView, torch.dtype]] = field(default_factory=list)
     whole: bool = False
 
 
@@ -52,7 +61,7 @@ class Rewritten:
         self._description = _described(file)
         self._edits = Edits(self._description.machine)
         self._sighted: list[tuple[SeenStorage, int]] = []  # every view, in the order of the pickle
-        self._trip: Sight | None = None
+        self._trip: StorageView | None = None
         self._inflated: tuple[str, Bytes] | None = None
         self.seen = self._look()
         self._keys = self._new_keys()
@@ -74,7 +83,7 @@ class Rewritten:
         """Find every storage, who sees it, and whether it must be kept whole."""
         seen: dict[str, SeenStorage] = {}
         kinds = storage_dtypes()
-        for persistent in self._description.world.persistents:
+        for persistent in self._description.hooks.persistents:
             identity = persistent.identity
             if word(identity[0] if identity else None) == "module":
                 continue
@@ -101,7 +110,7 @@ class Rewritten:
             self._sighted = [(storage, index) for storage, index in self._sighted if storage.key != TRIPWIRE]
         return seen
 
-    def _note(self, storage: SeenStorage, sighted: Sight, kinds: dict[str, torch.dtype]) -> None:
+    def _note(self, storage: SeenStorage, sighted: StorageView, kinds: dict[str, torch.dtype]) -> None:
         """Take note of a tensor; if its bytes or its numbers are not understood, its storage stays whole."""
         dtype = self._dtype(sighted, kinds)
         if dtype is None or dtype in SUB_BYTE or not self._edits.is_integer(*span(sighted.arguments.starts, 1)):
@@ -109,7 +118,7 @@ class Rewritten:
         self._sighted.append((storage, len(storage.sights)))
         storage.sights.append((sighted, dtype or torch.uint8))
 
-    def _dtype(self, sighted: Sight, kinds: dict[str, torch.dtype]) -> torch.dtype | None:
+    def _dtype(self, sighted: StorageView, kinds: dict[str, torch.dtype]) -> torch.dtype | None:
         if sighted.function.endswith("_v3"):
             named = sighted.arguments[6] if len(sighted.arguments) > 6 else None
             return torch_dtype(named.name) if isinstance(named, Global) and named.module == "torch" else None
@@ -151,7 +160,7 @@ class Rewritten:
             views = []
         return PackedStorage(self._keys[storage.key], layout, views, dtypes, self._reader(storage, layout))
 
-    def _reader(self, storage: SeenStorage, layout: Layout) -> Callable[[int, int], Bytes]:
+    def _reader(self, storage: SeenStorage, layout: StorageLayout) -> Callable[[int, int], Bytes]:
         """Bytes of a record: only those asked for, unless it is deflated."""
         file, key = self.file, storage.key
         sparse = {(group.source, group.span) for group in layout.groups if group.nbytes * 4 < group.span}
@@ -206,7 +215,7 @@ class Rewritten:
             edits.replace(*span(identity.starts, 4), integer(trip_bytes))  # type: ignore[attr-defined]
             edits.replace(*span(self._trip.arguments.starts, 2), integers((trip_bytes,)))
             if not self.has_tripwire:
-                storages = [*storages, PackedStorage(TRIPWIRE, Layout(0, (), ()), [], [], _nothing)]
+                storages = [*storages, PackedStorage(TRIPWIRE, StorageLayout(0, (), ()), [], [], _nothing)]
         if self._lay_tripwire:
             end = self._hooks_end()
             edits.insert(end if end is not None else 0, _tripwire_code(trip_bytes))
@@ -232,7 +241,7 @@ class Rewritten:
 
     def _edit_legacy(self, edits: Edits) -> None:
         """What the zip format writes in another way."""
-        for persistent in self._description.world.persistents:
+        for persistent in self._description.hooks.persistents:
             identity = persistent.identity
             if word(identity[0]) == "module":
                 # A class with its source text. The text stays, and the class is taken out of the tuple.
@@ -279,7 +288,7 @@ def _fits(view: View, nbytes: int) -> bool:
     return view.offset + last + view.itemsize <= nbytes
 
 
-def stored_bytes(source: Source, start: int, length: int, *, sparse: bool) -> Bytes:
+def stored_bytes(source: ByteSource, start: int, length: int, *, sparse: bool) -> Bytes:
     """Bytes of a file, in a mapping of it.
 
     The system reads ahead of, and behind, what is looked at in a mapping. It is told not to, and to fetch just this

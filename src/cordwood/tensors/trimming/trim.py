@@ -21,7 +21,7 @@ from cordwood.tensors.formats.pt_writer import write_pt
 from cordwood.tensors.formats.safetensors_reader import SafetensorsFile
 from cordwood.tensors.formats.suffixes import refusal, suffix_of
 from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import Source, open_source
+from cordwood.tensors.io.source import ByteSource, open_source
 from cordwood.tensors.io.zip_reader import STORED
 from cordwood.tensors.saving.collect import TRIPWIRE
 from cordwood.tensors.saving.save import Target
@@ -150,7 +150,7 @@ def _format(src: Any, path: Any) -> str | None:
     return "pt"
 
 
-def _opened(source: Source) -> PtFile | LegacyFile:
+def _opened(source: ByteSource) -> PtFile | LegacyFile:
     file = open_file(source, Allotment(None))
     if isinstance(file, CordFile):
         raise UsageError(f"{source.name} is a .cord file, which holds nothing but what its tensors reach")

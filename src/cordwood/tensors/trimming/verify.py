@@ -125,7 +125,7 @@ def _same_tensors(written: Rewritten, file: PickledFile) -> None:
     itemsizes = {name: dtype.itemsize for name, dtype in storage_dtypes().items()}
     sized = all(
         identity[4] * itemsizes[identity[1].name] == file.nbytes(str(word(identity[2])))
-        for identity in (persistent.identity for persistent in description.world.persistents)
+        for identity in (persistent.identity for persistent in description.hooks.persistents)
         if word(identity[0]) == "storage"
     )
     if not sized or found != written.places():

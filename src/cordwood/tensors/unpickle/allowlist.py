@@ -14,7 +14,7 @@ import torch
 from torch.storage import TypedStorage
 
 from cordwood.common.resources import physical_memory
-from cordwood.common.text import Refused, brief, reason_of
+from cordwood.common.text import RefusedPickle, brief, reason_of
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.unpickle.rebuild import MEASURED, REBUILD
@@ -46,7 +46,7 @@ class Handled:
 def _encode(effort: Effort, value: Any, encoding: Any) -> bytes:
     # How protocol 2 writes bytes.
     if type(value) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
-        raise Refused(f"_codecs.encode with {brief(encoding)}, where only latin1 is used for bytes")
+        raise RefusedPickle(f"_codecs.encode with {brief(encoding)}, where only latin1 is used for bytes")
     effort.copy(len(value), "bytes")
     return value.encode("latin1")
 
@@ -61,7 +61,7 @@ def _bytearray(effort: Effort, *arguments: Any) -> bytearray:
         case (str() as text, "latin-1" | "latin1"):
             effort.copy(2 * len(text), "a bytearray")
             return bytearray(text, "latin1")
-    raise Refused("a bytearray that is not made of bytes")
+    raise RefusedPickle("a bytearray that is not made of bytes")
 
 
 _AN_ITEM = 128  # bytes that an item takes in a dict
@@ -73,11 +73,11 @@ def _container(kind: Callable[..., Any], *, pairs: bool = False) -> Callable[...
             return kind()
         (items,) = arguments
         if type(items) not in (list, tuple, dict, set):
-            raise Refused(f"a {kind.__name__} of a {type(items).__name__}")
+            raise RefusedPickle(f"a {kind.__name__} of a {type(items).__name__}")
         effort.copy(_AN_ITEM * len(items), f"a {kind.__name__} of {len(items)} items")
         if pairs and type(items) is not dict:
             if any(type(pair) not in (list, tuple) or len(pair) != 2 for pair in items):
-                raise Refused(f"a {kind.__name__} of other things than pairs")
+                raise RefusedPickle(f"a {kind.__name__} of other things than pairs")
             effort.keys.check(key for key, _ in items)
         else:
             effort.keys.check(items)
@@ -88,20 +88,20 @@ def _container(kind: Callable[..., Any], *, pairs: bool = False) -> Callable[...
 
 def _complex(*parts: Any) -> complex:
     if len(parts) > 2 or any(type(part) not in (int, float, complex) for part in parts):
-        raise Refused("a complex number that is not made of numbers")
+        raise RefusedPickle("a complex number that is not made of numbers")
     return complex(*parts)
 
 
 def _size(effort: Effort, numbers: Any = ()) -> torch.Size:
     if type(numbers) not in (list, tuple, torch.Size) or any(type(number) is not int for number in numbers):
-        raise Refused("a torch.Size that is not made of integers")
+        raise RefusedPickle("a torch.Size that is not made of integers")
     effort.copy(_AN_ITEM * len(numbers), "a torch.Size")
     return torch.Size(numbers)
 
 
 def _device(*arguments: Any) -> torch.device:
     if not 1 <= len(arguments) <= 2 or any(type(argument) not in (int, str) for argument in arguments):
-        raise Refused("a torch.device that is not made of a name and an index")
+        raise RefusedPickle("a torch.device that is not made of a name and an index")
     return torch.device(*arguments)
 
 
@@ -122,7 +122,7 @@ _LAYOUTS: Final = {
 
 def _layout(name: Any) -> torch.layout:
     if type(name) is not str or name not in _LAYOUTS:
-        raise Refused(f"the layout {brief(name)}")
+        raise RefusedPickle(f"the layout {brief(name)}")
     return _LAYOUTS[name]
 
 
@@ -182,7 +182,7 @@ def user_allowed() -> dict[str, Any]:
 
 
 class Allowed:
-    """A world in which tensors are rebuilt and nothing else happens.
+    """Hooks that rebuild tensors, and do nothing else.
 
     `size` is that of the pickle, and `room` how many bytes may be reserved beside the storages.
     """
@@ -233,7 +233,7 @@ class Allowed:
                 return function.handler(self.effort, *arguments) if function.measured else function.handler(*arguments)
             except CordwoodError:
                 raise
-            except Refused as error:
+            except RefusedPickle as error:
                 raise FormatError(f"{self.where}: {function.name}: {error}") from None
             except Exception as error:  # whatever torch says to numbers that make no sense
                 raise FormatError(f"{self.where}: {function.name}: {reason_of(error)}") from error

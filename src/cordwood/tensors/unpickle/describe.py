@@ -55,8 +55,8 @@ class Persistent:
     at: int  # and where it asks for the object
 
 
-class Inert:
-    """A world in which nothing happens."""
+class Describer:
+    """Hooks that describe what a pickle asks for, and do nothing of it."""
 
     def __init__(self) -> None:
         self.globals: dict[Global, None] = {}  # in order of appearance
@@ -105,15 +105,15 @@ class Description:
     """A pickle that was looked at."""
 
     root: Any
-    world: Inert
+    hooks: Describer
     machine: Machine
 
 
 def describe(data: bytes, where: str, start: int = 0, room: int | None = None) -> Description:
     """Read one pickle; nothing of it is run. `room` is how many bytes the description may take."""
-    world = Inert()
-    machine = world.machine = Machine(data, world, where, start=start, tuples=spanned_tuple, room=room)
-    return Description(machine.run(), world, machine)
+    hooks = Describer()
+    machine = hooks.machine = Machine(data, hooks, where, start=start, tuples=spanned_tuple, room=room)
+    return Description(machine.run(), hooks, machine)
 
 
 # functions whose first arguments are (storage, offset, size, stride)
@@ -126,7 +126,7 @@ TYPED_FUNCTIONS = frozenset(("torch._tensor._rebuild_from_type_v2", "torch._tens
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class StorageView:
     """One call that lays a tensor over a storage."""
 
     function: str
@@ -134,7 +134,7 @@ class Sight:
     storage: Persistent
 
 
-def sight(node: Any) -> Sight | None:
+def sight(node: Any) -> StorageView | None:
     """The view that a call makes, also if a subclass is wrapped around it."""
     if not isinstance(node, Call):
         return None
@@ -149,7 +149,7 @@ def sight(node: Any) -> Sight | None:
     for numbers in (size, stride):
         if not isinstance(numbers, tuple) or any(type(number) is not int for number in numbers):
             return None
-    return Sight(name, arguments, storage) if len(size) == len(stride) else None
+    return StorageView(name, arguments, storage) if len(size) == len(stride) else None
 
 
 def children(node: Any) -> Iterator[Any]:

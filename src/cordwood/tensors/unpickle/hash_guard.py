@@ -8,7 +8,7 @@ salted so that nobody can choose them.
 from collections.abc import Iterable
 from typing import Any
 
-from cordwood.common.text import Refused
+from cordwood.common.text import RefusedPickle
 
 _DEEPEST = 20
 _MOST_ALIKE = 256  # -1 and -2 hash alike, so do tuples of them
@@ -40,7 +40,7 @@ class KeyGuard:
             counts[number] = alike = counts.get(number, 0) + 1
             self._spend(width * alike)
             if alike > _MOST_ALIKE:
-                raise Refused(f"more than {_MOST_ALIKE} keys of one hash")
+                raise RefusedPickle(f"more than {_MOST_ALIKE} keys of one hash")
 
     def _measure(self, key: Any) -> int:
         """How many values must be looked at to hash a key."""
@@ -58,9 +58,9 @@ class KeyGuard:
             if not below:
                 return width
             level = below
-        raise Refused(f"a key of tuples nested more than {_DEEPEST} deep")
+        raise RefusedPickle(f"a key of tuples nested more than {_DEEPEST} deep")
 
     def _spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise Refused("keys that are far larger than the pickle that holds them")
+            raise RefusedPickle("keys that are far larger than the pickle that holds them")

@@ -2,12 +2,12 @@
 
 ::
 
-    root = Machine(data, world, "data.pkl").run()
+    root = Machine(data, hooks, "data.pkl").run()
 
 Python's own unpickler imports and calls what the bytes say, and can be made to reserve gigabytes by a few of them. This
 one only moves values on a stack. Whatever would reach beyond plain values (a global, a call, a new object, an
-object's state, a persistent id) is handed to a `World`: one describes it, for looking into a file (`describe`), the
-other allows a short list (`allowlist`). It also tells where in the bytes each item of a tuple was written, so that a
+object's state, a persistent id) is handed to `PickleHooks`: those of `describe` describe it, for looking into a file,
+those of `allowlist` allow a short list. It also records where in the bytes each item of a tuple was written, so that a
 file can be rewritten without being understood.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
 from cordwood.common.resources import physical_memory
-from cordwood.common.text import Refused, reason_of
+from cordwood.common.text import RefusedPickle, reason_of
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.tensors.unpickle.hash_guard import KeyGuard
 from cordwood.tensors.unpickle.opcode_handlers import LONGEST_NAME, OPCODES, STOP, TRUNCATED, WEIGHTS
@@ -26,7 +26,7 @@ _LARGE = 4096  # bytes of one value from which they are counted
 _LIMIT = 26  # the number of the reason
 
 
-class World(Protocol):
+class PickleHooks(Protocol):
     """What a pickle may ask for beyond plain values."""
 
     def find_global(self, module: str, name: str) -> Any:
@@ -75,7 +75,7 @@ class Machine:
     def __init__(
         self,
         data: bytes,
-        world: World,
+        hooks: PickleHooks,
         where: str,
         *,
         start: int = 0,
@@ -84,7 +84,7 @@ class Machine:
         room: int | None = None,
     ) -> None:
         self.data = data
-        self.world = world
+        self.hooks = hooks
         self.where = where
         self.encoding = encoding
         self.position = start
@@ -124,7 +124,7 @@ class Machine:
                 handler(self)
         except (CordwoodError, OSError):
             raise
-        except Refused as error:
+        except RefusedPickle as error:
             self.fail(str(error))
         except (IndexError, struct.error):
             # No opcode has more than 9 bytes before its text: further from the end it is the stack that is short.
@@ -193,7 +193,7 @@ class Machine:
             self.keys.check(items, target)
             target.update(items)
         else:
-            self.world.extend(target, items)
+            self.hooks.extend(target, items)
 
     def set(self, target: Any, items: list[Any]) -> None:
         if len(items) % 2:
@@ -203,4 +203,4 @@ class Machine:
             for index in range(0, len(items), 2):
                 target[items[index]] = items[index + 1]
         else:
-            self.world.update(target, items)
+            self.hooks.update(target, items)

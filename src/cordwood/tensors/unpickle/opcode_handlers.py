@@ -192,7 +192,7 @@ def _memoize(m: "Machine") -> None:
 
 def _global(m: "Machine") -> None:
     module = m.line()
-    m.push(m.world.find_global(module, m.line()))
+    m.push(m.hooks.find_global(module, m.line()))
 
 
 def _stack_global(m: "Machine") -> None:
@@ -202,7 +202,7 @@ def _stack_global(m: "Machine") -> None:
         m.fail("a global whose name is not text")
     if len(name) + len(module) > LONGEST_NAME:
         m.fail(f"a global whose name has {len(name) + len(module)} characters")
-    m.stack[-1] = m.world.find_global(module, name)
+    m.stack[-1] = m.hooks.find_global(module, name)
 
 
 def _reduce(m: "Machine") -> None:
@@ -210,7 +210,7 @@ def _reduce(m: "Machine") -> None:
     m.starts.pop()
     if not isinstance(arguments, tuple):
         m.fail(f"a call with a {type(arguments).__name__} for arguments")
-    m.stack[-1] = m.world.call(m.stack[-1], arguments)
+    m.stack[-1] = m.hooks.call(m.stack[-1], arguments)
 
 
 def _new_object(m: "Machine") -> None:
@@ -218,7 +218,7 @@ def _new_object(m: "Machine") -> None:
     m.starts.pop()
     if not isinstance(arguments, tuple):
         m.fail(f"a new object with a {type(arguments).__name__} for arguments")
-    m.stack[-1] = m.world.make(m.stack[-1], arguments, {})
+    m.stack[-1] = m.hooks.make(m.stack[-1], arguments, {})
 
 
 def _new_object_keywords(m: "Machine") -> None:
@@ -226,17 +226,17 @@ def _new_object_keywords(m: "Machine") -> None:
     del m.starts[-2:]
     if not isinstance(arguments, tuple) or type(keywords) is not dict:
         m.fail("a new object whose arguments are not a tuple and a dict")
-    m.stack[-1] = m.world.make(m.stack[-1], arguments, keywords)
+    m.stack[-1] = m.hooks.make(m.stack[-1], arguments, keywords)
 
 
 def _build(m: "Machine") -> None:
     state = m.stack.pop()
     m.starts.pop()
-    m.stack[-1] = m.world.build(m.stack[-1], state)
+    m.stack[-1] = m.hooks.build(m.stack[-1], state)
 
 
 def _persistent(m: "Machine") -> None:
-    m.stack[-1] = m.world.persistent(m.stack[-1])
+    m.stack[-1] = m.hooks.persistent(m.stack[-1])
 
 
 def _protocol(m: "Machine") -> None:

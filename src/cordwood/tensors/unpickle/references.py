@@ -9,14 +9,14 @@
 
 from dataclasses import dataclass, field
 
-from cordwood.tensors.unpickle.describe import Description, Persistent, Sight, children, nodes, sight
+from cordwood.tensors.unpickle.describe import Description, Persistent, StorageView, children, nodes, sight
 
 
 @dataclass(slots=True)
 class References:
     """What was found; storages by the identity of their node."""
 
-    views: list[Sight] = field(default_factory=list)
+    views: list[StorageView] = field(default_factory=list)
     otherwise: set[int] = field(default_factory=set)
 
 
@@ -36,7 +36,7 @@ def find_references(description: Description) -> References:
         holders.setdefault(id(node.arguments), (storage, set()))[1].add(id(node))
         if node.arguments is not sighted.arguments:
             holders.setdefault(id(sighted.arguments), (storage, set()))[1].add(id(node.arguments))
-    for persistent in description.world.persistents:
+    for persistent in description.hooks.persistents:
         holders.setdefault(id(persistent.identity), (id(persistent), set()))[1].add(id(persistent))
     reached: set[int] = set()
     for node in [(description.root,), *everything]:
@@ -47,5 +47,5 @@ def find_references(description: Description) -> References:
                     found.otherwise.add(id(child))
             elif id(child) in holders and id(node) not in holders[id(child)][1]:
                 found.otherwise.add(holders[id(child)][0])
-    found.otherwise |= {id(each) for each in description.world.persistents} - reached
+    found.otherwise |= {id(each) for each in description.hooks.persistents} - reached
     return found

@@ -18,7 +18,15 @@ import torch
 
 from cordwood.tensors.content.dtypes import SUB_BYTE, storage_dtypes, torch_dtype
 from cordwood.tensors.layout.reachable import View
-from cordwood.tensors.unpickle.describe import TYPED_FUNCTIONS, VIEW_FUNCTIONS, Call, Global, Persistent, Sight, sight
+from cordwood.tensors.unpickle.describe import (
+    TYPED_FUNCTIONS,
+    VIEW_FUNCTIONS,
+    Call,
+    Global,
+    Persistent,
+    StorageView,
+    sight,
+)
 from cordwood.tensors.unpickle.rebuild import MOST_DIMENSIONS
 from cordwood.tensors.unpickle.tensor_names import PARAMETER_FUNCTIONS, Named
 
@@ -299,7 +307,7 @@ def _nbytes(shape: tuple[int, ...], dtype: torch.dtype | None) -> int:
     return items * dtype.itemsize
 
 
-def view_of(sighted: Sight) -> View | None:
+def view_of(sighted: StorageView) -> View | None:
     """The bytes that a call lays a tensor over; None where the numbers do not tell them."""
     told = _strided(sighted.function, sighted.arguments)
     if told.shape is None or told.stride is None or told.offset is None or told.dtype is None or told.dtype in SUB_BYTE:

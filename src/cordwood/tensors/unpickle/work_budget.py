@@ -6,7 +6,7 @@ million indices. What a file asks for once is paid for by the bytes that hold it
 
 from typing import Any, Final
 
-from cordwood.common.text import Refused
+from cordwood.common.text import RefusedPickle
 from cordwood.tensors.unpickle.hash_guard import KeyGuard
 
 FREE: Final = 64 << 20  # bytes; what no file is asked to pay for
@@ -32,13 +32,13 @@ class Effort:
         """Look at so many bytes, or refuse."""
         self._work -= nbytes
         if self._work < 0:
-            raise Refused(f"{what}: {nbytes} bytes more to look at, far more than the file has; it may be a bomb")
+            raise RefusedPickle(f"{what}: {nbytes} bytes more to look at, far more than the file has; it may be a bomb")
 
     def copy(self, nbytes: int, what: str) -> None:
         """Copy so many bytes into new memory, or refuse."""
         self.look(nbytes, what)
         self._room -= nbytes
         if self._room < 0:
-            raise Refused(
+            raise RefusedPickle(
                 f"{what}: {nbytes} bytes more than the limit; raise it with limit=... if the file is to be trusted"
             )

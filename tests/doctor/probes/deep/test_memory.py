@@ -163,8 +163,8 @@ def test_looking_keeps_nothing_alive() -> None:
 
 
 def test_growth_of_the_process_counts_only_if_it_is_steady() -> None:
-    def looks(*sizes: int | None) -> list[memory.Look]:
-        return [memory.Look(6 + 10 * index, {}, size) for index, size in enumerate(sizes)]
+    def looks(*sizes: int | None) -> list[memory.MemorySnapshot]:
+        return [memory.MemorySnapshot(6 + 10 * index, {}, size) for index, size in enumerate(sizes)]
 
     assert memory._clear_growth(looks(0, 10_000_000, 21_000_000)) == pytest.approx(1_050_000)
     assert memory._clear_growth(looks(0, 30_000_000, 31_000_000)) == 0.0

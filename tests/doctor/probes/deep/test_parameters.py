@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from cordwood.doctor.evidence.evidence import Evidence, ParameterUse
-from cordwood.doctor.probes.deep.base import Watched
+from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.deep.parameters import ParameterProbe
 from tests.doctor.watching import make_watched, watch
 
@@ -161,7 +161,7 @@ def test_hooks_and_patches_are_taken_out_after_each_step() -> None:
     assert hooks_and_methods() == before
 
 
-def missing(watched: Watched, step: Callable[[int], object] = lambda number: None) -> str:
+def missing(watched: WatchedScript, step: Callable[[int], object] = lambda number: None) -> str:
     evidence = watch(ParameterProbe(), step, 20, watched, Evidence())
     assert evidence.parameters is None
     return evidence.missing["parameters"]

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from cordwood.doctor.evidence.evidence import Evidence, Steps
+from cordwood.doctor.evidence.evidence import Evidence, StepTimes
 from cordwood.doctor.probes.deep import stack_sampler
 from cordwood.doctor.probes.deep.stack_sampler import StackProbe, StackSampler
 from tests.doctor.watching import make_watched, watch
@@ -100,7 +100,7 @@ def test_waiting_is_marked_and_disturbed_steps_are_left_out() -> None:
             busy(len(sampler.samples) + 4, sampler)
 
     evidence = Evidence(
-        steps=Steps(np.ones((2, 6)), count=12, first_waits=np.array([]), numbers=np.array([9, 10], np.int64))
+        steps=StepTimes(np.ones((2, 6)), count=12, first_waits=np.array([]), numbers=np.array([9, 10], np.int64))
     )
     watch(probe, step, 12, make_watched(phase=lambda: now[0]), evidence)
     stacks = evidence.stacks

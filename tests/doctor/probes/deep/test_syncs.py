@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cordwood.doctor.evidence.evidence import Evidence, Steps, SyncCall
+from cordwood.doctor.evidence.evidence import Evidence, StepTimes, SyncCall
 from cordwood.doctor.probes.deep.syncs import SyncProbe
 from tests.doctor.watching import make_watched, watch
 
@@ -115,7 +115,7 @@ def test_a_loop_of_many_calls_is_watched_closely_and_not_for_long() -> None:
             value.item()
 
     watched.disturb = disturb
-    quiet = Steps(np.ones((1, 6)), count=40, first_waits=np.array([]), numbers=np.array([10], np.int64))
+    quiet = StepTimes(np.ones((1, 6)), count=40, first_waits=np.array([]), numbers=np.array([10], np.int64))
     evidence = watch(probe, step, 40, watched, Evidence(steps=quiet))
     assert disturbed == [8, 9, 11, 12, 13, 14, 15, 16]
     assert not probe.wants(20)
@@ -127,7 +127,7 @@ def test_a_loop_of_many_calls_is_watched_closely_and_not_for_long() -> None:
 def test_only_undisturbed_steps_count() -> None:
     value = torch.ones(4)
     evidence = Evidence(
-        steps=Steps(np.ones((2, 6)), count=12, first_waits=np.array([]), numbers=np.array([8, 10], np.int64))
+        steps=StepTimes(np.ones((2, 6)), count=12, first_waits=np.array([]), numbers=np.array([8, 10], np.int64))
     )
     watch(SyncProbe(), lambda step: value.tolist(), 12, evidence=evidence)
     assert evidence.syncs is not None

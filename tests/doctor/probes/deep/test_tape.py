@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.probes.deep import dispatch_mode
-from cordwood.doctor.probes.deep.base import Watched
+from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.deep.tape import STEPS, TapeProbe
 from tests.doctor.tapes import line_of, record, watch
 
@@ -277,7 +277,7 @@ def test_a_failure_of_the_doctor_does_not_reach_the_step(monkeypatch: pytest.Mon
 
 
 def test_compiled_code_is_left_alone() -> None:
-    watched = Watched(phase=lambda: "forward", thread=lambda: None, compiled=["Net"])
+    watched = WatchedScript(phase=lambda: "forward", thread=lambda: None, compiled=["Net"])
     probe = TapeProbe()
     probe.begin(4, watched)
     assert _get_current_dispatch_mode() is None
@@ -289,7 +289,7 @@ def test_compiled_code_is_left_alone() -> None:
 
 def test_training_that_ends_early_says_so() -> None:
     evidence = Evidence()
-    TapeProbe().finish(evidence, Watched(phase=lambda: "other", thread=lambda: None))
+    TapeProbe().finish(evidence, WatchedScript(phase=lambda: "other", thread=lambda: None))
     assert evidence.missing["tape"] == "training ended before step 4"
 
 
@@ -319,7 +319,7 @@ def test_everything_is_undone_also_when_the_step_raises() -> None:
         watch(step)
     assert state_of_torch() == before
     probe = TapeProbe()
-    watched = Watched(phase=lambda: "forward", thread=lambda: None)
+    watched = WatchedScript(phase=lambda: "forward", thread=lambda: None)
     probe.begin(4, watched)
     torch.ones(2) + 1
     evidence = Evidence()
@@ -332,7 +332,7 @@ def test_a_mode_that_the_step_leaves_behind_stays() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    watched = Watched(phase=lambda: "forward", thread=lambda: None)
+    watched = WatchedScript(phase=lambda: "forward", thread=lambda: None)
     probe = TapeProbe()
     probe.begin(4, watched)
     counter.__enter__()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cordwood.doctor.evidence.evidence import Evidence, TransferCall
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.evidence.tape import Op, Tape, TensorMeta
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.compute import cudnn_benchmark
@@ -18,7 +18,7 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 
 def op(name: str, device: torch.device = CUDA, line: int = 5) -> Op:
     meta = TensorMeta(1, (8, 3, 32, 32), (1, 1, 1, 1), torch.float32, device, 4, 1, 0)
-    return Op(name, None, "forward", Place("net.py", line), "conv", [meta], [], ((), {}), None, 1000)
+    return Op(name, None, "forward", CodeLine("net.py", line), "conv", [meta], [], ((), {}), None, 1000)
 
 
 def evidence_of(*ops: Op, share: float = 0.5, **options: Any) -> Evidence:
@@ -52,7 +52,7 @@ def test_a_finding_with_the_gain_of_the_replay(gains: list[Gain]) -> None:
     (found,) = CudnnBenchmark().judge(evidence_of())
     assert found.saves_ms == 20.0
     assert found.verified == "replay"
-    assert found.place == Place("net.py", 9)
+    assert found.place == CodeLine("net.py", 9)
     assert "cudnn.benchmark = True" in found.fix
     assert "50.0 ms instead of 70.0 ms" in found.message
     assert torch.backends.cudnn.benchmark is False

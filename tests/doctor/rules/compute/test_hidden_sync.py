@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from cordwood.doctor.evidence.evidence import Evidence, SyncCall, SyncsSeen
-from cordwood.doctor.evidence.findings import Abstain, Finding, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine, Finding
 from cordwood.doctor.evidence.stacks import Stacks
 from cordwood.doctor.rules.compute.hidden_sync import HiddenSync
 from tests.doctor.evidences import make_evidence
 
-LINE = Place("train.py", 30, "main", "print(output)")
+LINE = CodeLine("train.py", 30, "main", "print(output)")
 STEPS = 24
 
 
@@ -20,7 +20,7 @@ def call(
     device: str = "cpu",
     every: int = 1,
     elements: int = 100,
-    place: Place = LINE,
+    place: CodeLine = LINE,
 ) -> SyncCall:
     """A line that takes so many milliseconds in every step, or in some."""
     by_step = {step: ms for step in range(8, 8 + STEPS) if step % every == 0}
@@ -111,7 +111,7 @@ def test_long_lists_are_also_freed() -> None:
 def test_work_of_numpy_on_what_was_taken(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("def log(x):\n    values = x.numpy()\n    return np.percentile(values, 95)\n")
-    taken, worked = Place(str(script), 2, "log"), Place(str(script), 3, "log")
+    taken, worked = CodeLine(str(script), 2, "log"), CodeLine(str(script), 3, "log")
     evidence = evidence_of(call(0.01, ".numpy()", elements=50_000, place=taken))
     evidence.stacks = Stacks(samples=500, seconds=2.0, steps=20, array_lines={worked: 25.0})
     [finding] = HiddenSync().judge(evidence)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.replay import layout_trial
@@ -212,7 +212,7 @@ def test_a_replay_that_is_a_small_part_of_the_step_says_so(monkeypatch: pytest.M
 def test_the_warning_of_torch_is_attached(monkeypatch: pytest.MonkeyPatch) -> None:
     gains(monkeypatch, lambda program: 20.0 if program.changes else 0.0)
     evidence = evidence_of(record(step))
-    evidence.warnings = [("Mixed memory format inputs detected", Place("train.py", 7))] * 2
+    evidence.warnings = [("Mixed memory format inputs detected", CodeLine("train.py", 7))] * 2
     detail = NonContiguous().judge(evidence)[0].details[-1]
     assert detail.rows == (("train.py:7", "Mixed memory format inputs detected"),)
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.evidence.tape import Op, Tape, TensorMeta
 from cordwood.doctor.measure import hardware
 from cordwood.doctor.measure.pairs import Gain
@@ -32,7 +32,7 @@ def evidence_of(*ops: Op, calls: int = 65, **options: Any) -> Evidence:
     evidence = make_evidence({"forward": 40.0, "backward": 60.0}, jitter=0.0)
     evidence.tape = Tape(list(ops) or [op("aten::addmm", meta(torch.float32, 4, 4))], 7, {})
     arguments: Any = ((torch.ones(2, 3),), {})
-    evidence.modules.append(ModuleSeen(nn.Linear(3, 4), Place("train.py", 9), calls, arguments))
+    evidence.modules.append(ModuleSeen(nn.Linear(3, 4), CodeLine("train.py", 9), calls, arguments))
     for name, value in options.items():
         setattr(evidence, name, value)
     return evidence
@@ -61,7 +61,7 @@ def test_a_finding_has_the_gain_and_the_difference(results: list[Any]) -> None:
     assert found.spread_ms == pytest.approx(3.0)  # a tenth of the gain at least
     assert found.verified == "replay"
     assert found.level == "info"  # float32 is the custom on a processor
-    assert found.place == Place("train.py", 9)
+    assert found.place == CodeLine("train.py", 9)
     assert 'torch.autocast("cpu", dtype=torch.bfloat16)' in found.fix
     for word in ("Linear", "50.0 ms instead of 80.0 ms", "2.55 instead of 2.5 ", "2% apart"):
         assert word in found.message

@@ -10,7 +10,7 @@ import torch
 
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import Abstain, Finding
-from cordwood.doctor.evidence.stacks import Sample, Stacks
+from cordwood.doctor.evidence.stacks import Stacks, StackSample
 from cordwood.doctor.rules.compute.python_bound import PythonBound
 from tests.doctor.evidences import make_evidence
 from tests.doctor.tapes import record
@@ -67,14 +67,14 @@ def at(function: Any, line: int) -> tuple[CodeType, int]:
     return function.__code__, line
 
 
-def samples(milliseconds: float, *stack: tuple[CodeType, int], steps: int = 10) -> Iterator[Sample]:
+def samples(milliseconds: float, *stack: tuple[CodeType, int], steps: int = 10) -> Iterator[StackSample]:
     """So many milliseconds a step, in samples of one."""
     for step in range(steps):
         for _ in range(round(milliseconds)):
-            yield Sample(step, 0.001, "other", stack)
+            yield StackSample(step, 0.001, "other", stack)
 
 
-def evidence_of(step: Callable[[], object], taken: list[Sample], **phases: float) -> Evidence:
+def evidence_of(step: Callable[[], object], taken: list[StackSample], **phases: float) -> Evidence:
     evidence = make_evidence(phases, jitter=0.0)
     evidence.tape = record(step)
     evidence.stacks = Stacks.of(taken, 2.0, steps=range(10))

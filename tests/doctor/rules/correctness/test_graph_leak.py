@@ -2,25 +2,25 @@
 
 import pytest
 
-from cordwood.doctor.evidence.evidence import Kept, MemorySeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.evidence import MemorySeen, RetainedTensors
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.rules.correctness.graph_leak import GraphLeak
 from tests.doctor.evidences import make_evidence
 
 
-def place(source: str) -> Place:
-    return Place("train.py", 12, "train", source)
+def place(source: str) -> CodeLine:
+    return CodeLine("train.py", 12, "train", source)
 
 
-def judged(*leaks: Kept, alive: int = 0, peak: int | None = None) -> list:  # type: ignore[type-arg]
+def judged(*leaks: RetainedTensors, alive: int = 0, peak: int | None = None) -> list:  # type: ignore[type-arg]
     evidence = make_evidence()
     evidence.memory = MemorySeen(20, list(leaks), [("output", None, alive)], None, peak)
     return GraphLeak().judge(evidence)
 
 
 def test_bytes_tell_how_loud_to_be() -> None:
-    small = Kept("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0)
-    large = Kept("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0)
+    small = RetainedTensors("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0)
+    large = RetainedTensors("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0)
     assert [finding.level for finding in judged(small, large)] == ["medium", "high"]
     assert "`losses` holds 1 more tensor with a graph after each step: about 50.0 MB in 10,000 steps" in (
         judged(small)[0].message
@@ -29,12 +29,12 @@ def test_bytes_tell_how_loud_to_be() -> None:
 
 
 def test_a_sum_is_told_by_its_nodes() -> None:
-    [finding] = judged(Kept("total", place("total += loss"), 0.0, 4_000.0, 10.0))
+    [finding] = judged(RetainedTensors("total", place("total += loss"), 0.0, 4_000.0, 10.0))
     assert "`total` holds a graph that is 10 nodes longer after each step" in finding.message
 
 
 def test_now_and_then() -> None:
-    [finding] = judged(Kept("losses", None, 0.1, 4_000.0, 1.0))
+    [finding] = judged(RetainedTensors("losses", None, 0.1, 4_000.0, 1.0))
     assert "another tensor with its graph after every 10 steps" in finding.message
     assert finding.place is None
 
@@ -53,22 +53,22 @@ def test_now_and_then() -> None:
     ],
 )
 def test_the_cure_is_the_users_own_line(source: str, mended: str) -> None:
-    [finding] = judged(Kept("name", place(source), 1.0, 1.0, 1.0))
+    [finding] = judged(RetainedTensors("name", place(source), 1.0, 1.0, 1.0))
     assert finding.fix.startswith(mended)
 
 
 def test_of_several_elements_no_number_can_be_made() -> None:
-    [finding] = judged(Kept("preds", place("preds.append(out)"), 1.0, 1.0, 1.0, elements=640))
+    [finding] = judged(RetainedTensors("preds", place("preds.append(out)"), 1.0, 1.0, 1.0, elements=640))
     assert finding.fix == "preds.append(out.detach())    # in place of: preds.append(out)"
-    [finding] = judged(Kept("preds", place("preds += a + b"), 1.0, 1.0, 1.0, elements=640))
+    [finding] = judged(RetainedTensors("preds", place("preds += a + b"), 1.0, 1.0, 1.0, elements=640))
     assert finding.fix == "preds += (a + b).detach()    # in place of: preds += a + b"
-    [finding] = judged(Kept("preds", None, 1.0, 1.0, 1.0, elements=640))
+    [finding] = judged(RetainedTensors("preds", None, 1.0, 1.0, 1.0, elements=640))
     assert finding.fix == "# give `preds` the values without their graph: .detach()"
 
 
 def test_what_is_emptied_does_not_grow_for_ever() -> None:
-    small = Kept("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0, emptied=True)
-    large = Kept("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0, emptied=True)
+    small = RetainedTensors("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0, emptied=True)
+    large = RetainedTensors("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0, emptied=True)
     assert [finding.level for finding in judged(small, large)] == ["info", "medium"]
     assert judged(small)[0].message.endswith("after each step: about 5.0 kB more a step, until it is emptied")
 

@@ -3,12 +3,12 @@
 import pytest
 
 from cordwood.doctor.evidence.evidence import ParameterUse
-from cordwood.doctor.evidence.findings import Abstain, Finding, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine, Finding
 from cordwood.doctor.rules.correctness.unused_parameters import UnusedParameters
 from tests.doctor.evidences import make_evidence
 
-AUX = Place("net.py", 7, "Net.__init__", "self.aux = ...")
-EXPERTS = Place("net.py", 9, "Net.__init__", "self.experts = ...")
+AUX = CodeLine("net.py", 7, "Net.__init__", "self.aux = ...")
+EXPERTS = CodeLine("net.py", 9, "Net.__init__", "self.experts = ...")
 
 
 def judged(use: ParameterUse) -> list[Finding]:

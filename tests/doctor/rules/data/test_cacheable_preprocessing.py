@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import cordwood as cw
 from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Finding, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine, Finding
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import cacheable_preprocessing as cacheable
 from cordwood.doctor.rules.data.cacheable_preprocessing import CacheablePreprocessing
@@ -52,7 +52,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[PackTrial]:
 
 def evidence_of(loader: Any, wait: float = 30.0, rest: float = 20.0, **options: Any) -> Evidence:
     evidence = make_evidence({"wait": wait, "forward": rest}, jitter=0.0)
-    evidence.loaders.append(LoaderSeen(loader, Place("train.py", 7), training=True, batches=60))
+    evidence.loaders.append(LoaderSeen(loader, CodeLine("train.py", 7), training=True, batches=60))
     for name, value in options.items():
         setattr(evidence, name, value)
     return evidence
@@ -69,7 +69,7 @@ def test_a_finding_has_the_gain_the_size_and_the_change(trials: list[PackTrial])
     assert found.spread_ms == pytest.approx(1.0)
     assert found.verified == "trial"
     assert found.level is None
-    assert found.place == Place("train.py", 7)
+    assert found.place == CodeLine("train.py", 7)
     for word in ("500 samples/s instead of 200", "12.3 MB", "40 samples", "3.00 ms a sample", "97%"):
         assert word in found.message
     assert 'cw.Loader(cw.open("train.cordwood"), batch_size=10, shuffle=True)' in found.fix

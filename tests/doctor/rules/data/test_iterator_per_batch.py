@@ -9,13 +9,13 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import iterator_per_batch as rule
 from cordwood.doctor.rules.data.iterator_per_batch import IteratorPerBatch, one_iterator
 from tests.doctor.evidences import make_evidence
 
-DRAWN = Place("train.py", 40, "main", "x, y = next(iter(loader))")
+DRAWN = CodeLine("train.py", 40, "main", "x, y = next(iter(loader))")
 GAIN = Gain(saves_ms=120.0, spread_ms=3.0, before_ms=150.0, after_ms=30.0, pairs=7)
 DATA = TensorDataset(torch.arange(64.0))
 
@@ -112,7 +112,7 @@ def test_the_code_has_the_name_of_the_users_loader_and_runs(tmp_path: Path) -> N
     script = tmp_path / "train.py"
     script.write_text("for step in range(60):\n    x, y = next(iter(train_loader))\n")
     loader = DataLoader(DATA, batch_size=48)
-    code = one_iterator(LoaderSeen(loader, Place(str(script), 2)))
+    code = one_iterator(LoaderSeen(loader, CodeLine(str(script), 2)))
     assert "for batch in train_loader:" in code
     names: dict[str, Any] = {"train_loader": loader}
     exec(code, names)

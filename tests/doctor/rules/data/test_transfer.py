@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from cordwood.doctor.evidence.evidence import Evidence, TransferCall
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import transfer
 from cordwood.doctor.rules.data.transfer import Transfer
 from cordwood.doctor.trials import copy
 from tests.doctor.evidences import make_evidence
 
-HERE = Place("train.py", 12)
+HERE = CodeLine("train.py", 12)
 STEPS = 65  # make_evidence counts five more than it measures
 
 

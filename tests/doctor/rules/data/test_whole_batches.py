@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import whole_batches as rule
 from cordwood.doctor.rules.data.whole_batches import WholeBatches
@@ -16,7 +16,7 @@ from cordwood.doctor.trials.loader import Setting
 from cordwood.doctor.trials.whole_batches import WholeTrial
 from tests.doctor.evidences import make_evidence
 
-MADE = Place("<cell>", 30, "main", "loader = DataLoader(data)")
+MADE = CodeLine("<cell>", 30, "main", "loader = DataLoader(data)")
 GAIN = Gain(saves_ms=3.0, spread_ms=0.1, before_ms=4.0, after_ms=1.0, pairs=7)
 DATA = TensorDataset(torch.arange(64.0))
 

@@ -9,15 +9,15 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen
-from cordwood.doctor.evidence.findings import Abstain, Place
+from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import workers as rule
 from cordwood.doctor.rules.data.workers import Workers
 from cordwood.doctor.trials.loader import Setting, SettingsTrial
 from tests.doctor.evidences import make_evidence
 
-MADE = Place("train.py", 30, "main", "loader = DataLoader(data)")
-ITERATED = Place("train.py", 40, "main", "for batch in loader:")
+MADE = CodeLine("train.py", 30, "main", "loader = DataLoader(data)")
+ITERATED = CodeLine("train.py", 40, "main", "for batch in loader:")
 GAIN = Gain(saves_ms=20.0, spread_ms=1.0, before_ms=50.0, after_ms=30.0, pairs=7)
 
 

@@ -22,7 +22,7 @@ from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen, ModuleSeen
 
 
 @dataclass
-class Watched:
+class WatchedScript:
     """What the session knows of the script, for deep probes to read."""
 
     phase: Callable[[], str]  # of the training thread, now: one of PHASES
@@ -59,11 +59,11 @@ class DeepProbe(ABC):
         return False
 
     @abstractmethod
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         """The step begins."""
 
     @abstractmethod
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         """The same step has ended."""
 
     def let_go(self) -> None:
@@ -71,5 +71,5 @@ class DeepProbe(ABC):
         return
 
     @abstractmethod
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         """All watching is over: fill the signal, or say in ``evidence.missing`` why there is none."""

@@ -24,8 +24,8 @@ import torch
 
 from cordwood.doctor.code.live_objects import alive
 from cordwood.doctor.code.tensor_holders import Holder, find_holders, keeping_place, user_frames
-from cordwood.doctor.evidence.evidence import Evidence, Kept, MemorySeen
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.evidence.evidence import Evidence, MemorySeen, RetainedTensors
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 
 _LOOKS = (6, 16, 26)
 _LATER = (46, 86, 166, 326)
@@ -38,7 +38,7 @@ _CLEAR_BYTES = 500_000  # a step: less may be the allocator's own business
 
 
 @dataclass
-class Group:
+class HeldTensors:
     """Tensors with a graph that one variable, attribute or list holds."""
 
     holder: Holder
@@ -52,11 +52,11 @@ class Group:
 
 
 @dataclass
-class Look:
+class MemorySnapshot:
     """What was alive at the end of one step."""
 
     step: int
-    groups: dict[str, Group]
+    groups: dict[str, HeldTensors]
     resident: int | None  # bytes of the process in memory
 
 
@@ -67,8 +67,8 @@ class MemoryProbe(DeepProbe):
     disturbs = True
 
     def __init__(self) -> None:
-        self._looks: list[Look] = []
-        self._later: list[Look] = []
+        self._looks: list[MemorySnapshot] = []
+        self._later: list[MemorySnapshot] = []
         self._grows = False
         self._blind = False  # no function of the user's is known by its source
 
@@ -78,17 +78,17 @@ class MemoryProbe(DeepProbe):
     def is_over(self, step: int) -> bool:
         return step > (_LATER if self._grows else _LOOKS)[-1]
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         """Nothing is done before the end of the step."""
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         if watched.thread() is None:
             return  # the run ended within the step
         self._blind = next(user_frames(sys._getframe(1)), None) is None
         tensors = _with_graph()
         before = self._looks[-1].groups if self._looks else {}
         groups = _groups(tensors, before)
-        look = Look(step, groups, _resident_bytes())
+        look = MemorySnapshot(step, groups, _resident_bytes())
         if step not in _LOOKS:
             self._later.append(look)
             return
@@ -96,7 +96,7 @@ class MemoryProbe(DeepProbe):
         if step == _LOOKS[-1] and len(self._looks) > 1:
             self._grows = bool(leaks(self._looks))
 
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         if self._blind:
             evidence.missing[self.signal] = "the script's source cannot be read: who holds which tensors cannot be told"
             return
@@ -118,7 +118,7 @@ class MemoryProbe(DeepProbe):
         )
 
 
-def leaks(looks: list[Look]) -> list[Kept]:
+def leaks(looks: list[MemorySnapshot]) -> list[RetainedTensors]:
     """What grows from look to look, with the line that keeps it; the largest first."""
     steps = looks[-1].step - looks[0].step
     found = []
@@ -139,7 +139,7 @@ def leaks(looks: list[Look]) -> list[Kept]:
         tensors_a_step = (counts[-1] - counts[0]) / steps
         nodes_a_step = (nodes[-1] - nodes[0]) / steps
         bytes_a_step = max(0, grown_bytes) / steps + nodes_a_step * _NODE_BYTES + tensors_a_step * _TENSOR_BYTES
-        found.append(Kept(name, place, tensors_a_step, bytes_a_step, nodes_a_step, last.elements))
+        found.append(RetainedTensors(name, place, tensors_a_step, bytes_a_step, nodes_a_step, last.elements))
     if found:
         # What graphs saved for a backward pass that never came cannot be counted, but the process grows by it.
         heaviest = max(found, key=lambda kept: kept.nodes_a_step)
@@ -147,9 +147,9 @@ def leaks(looks: list[Look]) -> list[Kept]:
     return sorted(found, key=lambda kept: -kept.bytes_a_step)
 
 
-def _fell(looks: list[Look], name: str) -> bool:
+def _fell(looks: list[MemorySnapshot], name: str) -> bool:
     """Whether what had grown is less at a later look."""
-    groups = [look.groups.get(name) or Group(looks[0].groups[name].holder) for look in looks]
+    groups = [look.groups.get(name) or HeldTensors(looks[0].groups[name].holder) for look in looks]
     return any(later.tensors < before.tensors or later.nodes < before.nodes for before, later in pairwise(groups))
 
 
@@ -182,7 +182,7 @@ def _has_graph(tensor: torch.Tensor) -> bool:
         return False
 
 
-def _groups(tensors: list[torch.Tensor], before: dict[str, Group]) -> dict[str, Group]:
+def _groups(tensors: list[torch.Tensor], before: dict[str, HeldTensors]) -> dict[str, HeldTensors]:
     wanted = {id(tensor): tensor for tensor in tensors}
     holders = find_holders(sys._getframe(1), wanted)
     members: dict[str, list[torch.Tensor]] = defaultdict(list)
@@ -199,7 +199,7 @@ def _groups(tensors: list[torch.Tensor], before: dict[str, Group]) -> dict[str, 
         left -= nodes
         old = before.get(name)
         still = set() if old is None else {id(ref()) for ref in old.alive}
-        groups[name] = Group(
+        groups[name] = HeldTensors(
             holder=by_name[name],
             tensors=len(held),
             nbytes=_storage_bytes(held),
@@ -246,7 +246,7 @@ def _steady_growth(sizes: list[int | None]) -> int | None:
     return known[-1] - known[0] if grows else 0
 
 
-def _clear_growth(looks: list[Look]) -> float:
+def _clear_growth(looks: list[MemorySnapshot]) -> float:
     """Bytes a step by which the process grows as something that is kept does: much, and about the same all the time."""
     sizes = [look.resident for look in looks]
     rates = [

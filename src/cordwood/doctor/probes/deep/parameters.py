@@ -19,8 +19,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from cordwood.doctor.code.parameter_owners import Owner, attribute_place, find_owners
 from cordwood.doctor.evidence.evidence import Evidence, ParameterUse
-from cordwood.doctor.evidence.findings import Place
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.evidence.findings import CodeLine
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.patches import Patches
 
 _STEPS = range(3, 13)
@@ -49,7 +49,7 @@ class ParameterProbe(DeepProbe):
     def is_over(self, step: int) -> bool:
         return step > _STEPS[-1]
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         if watched.compiled:
             # A compiled module looks at hooks: new ones would have it compiled anew.
             self._compiled = True
@@ -63,7 +63,7 @@ class ParameterProbe(DeepProbe):
             self._patches.undo()
             raise
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         self._patches.undo()
         if self._thread is None:
             return
@@ -75,7 +75,7 @@ class ParameterProbe(DeepProbe):
                     self._untrained[id(parameter)] = parameter
         self._note_gradients()
 
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         if self._compiled:
             evidence.missing[self.signal] = "torch.compile is in use: which modules are called cannot be seen inside"
             return
@@ -125,7 +125,7 @@ class ParameterProbe(DeepProbe):
             if not any(part in self._called for part in module.modules())
         )
 
-    def _made_at(self, owner: Owner) -> Place | None:
+    def _made_at(self, owner: Owner) -> CodeLine | None:
         """The line that makes the outermost module of which no part was ever called."""
         for depth in range(self._topmost(owner), 0, -1):
             place = attribute_place(type(owner.chain[depth - 1]), owner.path[depth - 1])

@@ -14,8 +14,8 @@ from random import Random
 from time import perf_counter_ns, sleep
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.stacks import Sample, Stacks
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.evidence.stacks import Stacks, StackSample
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.thread_stacks import stack_of
 
 INTERVAL_S = 0.002
@@ -40,8 +40,8 @@ class StackSampler:
     the other thread does not give away while it is inside a call into C: that call's line gets this time.
     """
 
-    def __init__(self, watched: Watched, interval_s: float = INTERVAL_S) -> None:
-        self.samples: list[Sample] = []
+    def __init__(self, watched: WatchedScript, interval_s: float = INTERVAL_S) -> None:
+        self.samples: list[StackSample] = []
         self.steps: list[int] = []  # that were sampled from beginning to end
         self.seconds = 0.0
         self._watched = watched
@@ -118,7 +118,7 @@ class StackSampler:
         half = max(0, whole - max(0, now - wanted)) / 2e9
         if self.samples:
             self.samples[-1] = self.samples[-1].longer_by(half)
-        self.samples.append(Sample(step, whole / 1e9 - (half if len(self.samples) else 0.0), phase, stack))
+        self.samples.append(StackSample(step, whole / 1e9 - (half if len(self.samples) else 0.0), phase, stack))
         self.seconds += whole / 1e9
 
 
@@ -141,12 +141,12 @@ class StackProbe(DeepProbe):
     def is_over(self, step: int) -> bool:
         return self._sampler is not None and not self.wants(step)
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         if self._sampler is None:
             self._sampler = StackSampler(watched)
         self._sampler.resume(step)
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         if self._sampler is not None:
             self._sampler.pause()
 
@@ -154,7 +154,7 @@ class StackProbe(DeepProbe):
         if self._sampler is not None:
             self._sampler.close()
 
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         if self._sampler is None:
             evidence.missing[self.signal] = f"fewer than {_FIRST_STEP + 1} training steps: no stacks were sampled"
             return

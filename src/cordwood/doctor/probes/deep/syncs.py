@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from cordwood.doctor.evidence.evidence import Evidence, SyncCall, SyncsSeen
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import place_of, user_frame
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.patches import Patches
 
 _STEPS = range(8, 40)
@@ -75,7 +75,7 @@ class SyncProbe(DeepProbe):
     def is_over(self, step: int) -> bool:
         return step > _STEPS[-1]
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         if watched.compiled:
             # torch.compile looks at these methods: replaced ones would be compiled in another way.
             self._compiled = True
@@ -91,13 +91,13 @@ class SyncProbe(DeepProbe):
             self._patches.undo()
             raise
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         self._patches.undo()
         if self._thread is not None:
             self._thread = None
             self._steps.append(step)
 
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         if self._compiled:
             evidence.missing[self.signal] = (
                 "torch.compile is in use: calls that take values from tensors cannot be timed without changing what is "
@@ -116,10 +116,10 @@ class SyncProbe(DeepProbe):
         calls = [_within(call, steps) for call in self._seen.values()]
         evidence.syncs = SyncsSeen(len(steps), [call for call in calls if call.by_step])
 
-    def _replace(self, owner: Any, name: str, written: str, watched: Watched) -> None:
+    def _replace(self, owner: Any, name: str, written: str, watched: WatchedScript) -> None:
         self._patches.replace(owner, name, self._timed(getattr(owner, name), written, watched))
 
-    def _timed(self, original: Callable[..., Any], written: str, watched: Watched) -> Callable[..., Any]:
+    def _timed(self, original: Callable[..., Any], written: str, watched: WatchedScript) -> Callable[..., Any]:
         @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
             if self._inside or get_ident() != self._thread:
@@ -140,7 +140,7 @@ class SyncProbe(DeepProbe):
 
         return timed
 
-    def _note(self, written: str, tensor: Any, result: Any, took: int, watched: Watched) -> None:
+    def _note(self, written: str, tensor: Any, result: Any, took: int, watched: WatchedScript) -> None:
         frame = sys._getframe(2)
         # What torch does inside itself is not for the user to change, and neither is what the loader does.
         if frame.f_code.co_filename.startswith(_TORCH) or watched.phase() == "wait":
@@ -160,7 +160,7 @@ class SyncProbe(DeepProbe):
         key = (code, line, written, device)
         call = self._seen.get(key)
         if call is None:
-            place: Place | None = None if code is None else place_of(code, line)
+            place: CodeLine | None = None if code is None else place_of(code, line)
             call = self._seen[key] = SyncCall(place, written, device)
         call.calls += 1
         call.milliseconds += took / 1e6

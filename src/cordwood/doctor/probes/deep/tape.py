@@ -18,10 +18,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import place_of, user_frame
 from cordwood.doctor.evidence.tape import Tape
-from cordwood.doctor.probes.deep.base import DeepProbe, Watched
+from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.deep.dispatch_mode import Line, Taping
 from cordwood.doctor.probes.deep.module_paths import ModulePaths
 from cordwood.doctor.probes.patches import Patches
@@ -52,7 +52,7 @@ class TapeProbe(DeepProbe):
     def is_over(self, step: int) -> bool:
         return step > STEPS[-1]
 
-    def begin(self, step: int, watched: Watched) -> None:
+    def begin(self, step: int, watched: WatchedScript) -> None:
         if watched.compiled:
             self._why_not = (
                 f"torch.compile is in use ({', '.join(watched.compiled)}): to write operations down one by one "
@@ -70,7 +70,7 @@ class TapeProbe(DeepProbe):
         self._begun = perf_counter_ns()
         self._taping.enter()
 
-    def end(self, step: int, watched: Watched) -> None:
+    def end(self, step: int, watched: WatchedScript) -> None:
         taping, self._taping = self._taping, None
         if taping is None:
             return
@@ -84,7 +84,7 @@ class TapeProbe(DeepProbe):
             self._tape = self._tape_of(taping, step, milliseconds)
         self._arrays.clear()
 
-    def finish(self, evidence: Evidence, watched: Watched) -> None:
+    def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
         self.end(-1, watched)  # of a step that raised, or that the script never came back from
         self._known.clear()
         if self._tape is None:
@@ -93,7 +93,7 @@ class TapeProbe(DeepProbe):
             evidence.tape = self._tape
 
     def _tape_of(self, taping: Taping, step: int, milliseconds: float) -> Tape:
-        places: dict[Line, Place | None] = {None: None}
+        places: dict[Line, CodeLine | None] = {None: None}
         for line in [*taping.lines, *(each for each, _ in self._arrays.values())]:
             if line is not None and line not in places:
                 places[line] = place_of(*line)

@@ -12,7 +12,7 @@ the script lets go of it.
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from cordwood.doctor.evidence.tape import Leaf, TensorMeta
+from cordwood.doctor.evidence.tape import TapeLeaf, TensorMeta
 
 _SAMPLE = 256  # values of a leaf that are kept, so that others like them can be made
 _Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -34,7 +34,7 @@ class TensorTable:
     """The tensors of one step."""
 
     def __init__(self, budget: int) -> None:
-        self.leaves: dict[int, Leaf] = {}
+        self.leaves: dict[int, TapeLeaf] = {}
         self.storages: dict[int, tuple[int, StorageWeakRef]] = {}  # address -> number, and what keeps it its own
         self._by_key: dict[_Key, TensorMeta] = {}
         self._made_here: dict[int, TensorMeta] = {}  # storage number -> the tensor that was made last in it
@@ -99,7 +99,7 @@ class TensorTable:
 
     def _keep(self, tensor: torch.Tensor, meta: TensorMeta, index: int) -> None:
         """Values of a leaf, taken before anything changes them: nothing waits for a device, and none is changed."""
-        leaf = self.leaves[meta.number] = Leaf(meta, first_use=index)
+        leaf = self.leaves[meta.number] = TapeLeaf(meta, first_use=index)
         if not meta.nbytes:
             return
         with torch.no_grad():

@@ -29,7 +29,7 @@ _SAMPLE_SECONDS = 0.001
 _CLOCK = time.perf_counter_ns
 
 
-class Look(ABC):
+class CloserLook(ABC):
     """A closer look at one fetch."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class Look(ABC):
         """The fetch is over, or has failed; may be called more than once."""
 
 
-class Profile(Look):
+class Profile(CloserLook):
     """Own time by function, C functions included, for getting samples and for collating them."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Profile(Look):
         return times
 
 
-class Sampling(Look):
+class Sampling(CloserLook):
     """The user's line at work, sampled from a thread; what was read; the names of files that were opened."""
 
     def __init__(self, outermost: CodeType) -> None:

@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from cordwood.doctor.evidence.fetch_figures import MOST_FILES, Figures, write
-from cordwood.doctor.probes.fetch.closer_look import Look, Profile, Sampling
+from cordwood.doctor.probes.fetch.closer_look import CloserLook, Profile, Sampling
 
 _EVERY = 8  # fetches: one of them is profiled, one sampled
 _PROFILE_AT, _SAMPLE_AT = 1, 3
@@ -136,7 +136,7 @@ class FetchWatch:
             self._figures[dataset] = Figures(self._process, self._worker, self._workers, dataset)
         return self._figures[dataset]
 
-    def _choose(self, figures: Figures) -> Look | None:
+    def _choose(self, figures: Figures) -> CloserLook | None:
         if not self._looks or self._looked_ns > _LOOK_NS or self._extra_ns > _EXTRA_NS + _EXTRA_SHARE * figures.span_ns:
             return None
         # Workers of odd numbers start with samples, so that short epochs give both.
@@ -147,7 +147,7 @@ class FetchWatch:
             return Sampling(self._outermost)
         return None
 
-    def _note(self, figures: Figures, look: Look | None, times: tuple[int, int, int]) -> None:
+    def _note(self, figures: Figures, look: CloserLook | None, times: tuple[int, int, int]) -> None:
         begun, collated_at, ended = times
         figures.span_ns = ended - self._first_ns.setdefault(figures.dataset, begun)
         if isinstance(look, Profile):

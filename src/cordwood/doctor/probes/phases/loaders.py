@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from cordwood.doctor.evidence.evidence import LoaderSeen
-from cordwood.doctor.evidence.findings import Place
+from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import user_place
 from cordwood.doctor.probes.patches import Patches
 from cordwood.doctor.probes.phases.clock import OPTIMIZER, OTHER, WAIT
@@ -34,7 +34,7 @@ class LoopProbe:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._by_loader: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
-        self._made_at: WeakKeyDictionary[Any, Place] = WeakKeyDictionary()
+        self._made_at: WeakKeyDictionary[Any, CodeLine] = WeakKeyDictionary()
         self._by_iterator: WeakKeyDictionary[Any, LoaderSeen] = WeakKeyDictionary()
         self._starting: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # iterators before their first batch
         self._watched: set[type] = set()  # iterators' classes of the user's own
@@ -121,7 +121,7 @@ class LoopProbe:
             self.starts()
         return seen
 
-    def _new(self, loader: Any, place: Place | None) -> LoaderSeen:
+    def _new(self, loader: Any, place: CodeLine | None) -> LoaderSeen:
         """A loader that has not started before. The first ones are kept, to be tried in other ways.
 
         A script may make a new one again and again: those count as the one that is iterated by the same line, so that

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cordwood.doctor.evidence.evidence import FAILED, Evidence
-from cordwood.doctor.probes.deep.base import Watched
+from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.phases.clock import PhaseClock
 from cordwood.doctor.probes.phases.rhythm import Rhythm
 from cordwood.doctor.probes.phases.step_tracker import StepTracker
@@ -28,7 +28,7 @@ class Recorder:
         self.rhythm = Rhythm(self.clock)
         self.rhythm.broke = lambda error: self.broke("steps", error)
         self.tracker = StepTracker(self.clock, self.rhythm, ended)
-        self.watched = Watched(
+        self.watched = WatchedScript(
             phase=self.clock.phase,
             thread=lambda: self.clock.thread,
             modules=evidence.modules,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from cordwood.doctor.evidence.evidence import PHASES, LoaderSeen, Steps
+from cordwood.doctor.evidence.evidence import PHASES, LoaderSeen, StepTimes
 from cordwood.doctor.probes.phases.clock import WAIT, PhaseClock
 from cordwood.doctor.probes.phases.rhythm import Rhythm
 
@@ -214,7 +214,7 @@ class StepTracker:
         counted, self.disturbed = not self.disturbed, True
         return counted
 
-    def finish(self) -> Steps | None:
+    def finish(self) -> StepTimes | None:
         """The steps that nothing disturbed; None if no step was seen at all."""
         self._rhythm.leave()
         open_at_end = self._count_last()
@@ -230,7 +230,7 @@ class StepTracker:
             quiet = quiet | first
             kinds = np.where(first, _QUIET, kinds)
         left_out = {why: int((kinds == kind).sum()) for kind, why in _WHY.items() if (kinds == kind).any()}
-        return Steps(
+        return StepTimes(
             times=rows[quiet].copy(),
             count=self.count,
             first_waits=np.array([ns for seen, ns in self._first_waits if seen is None or seen.training]) / 1e6,

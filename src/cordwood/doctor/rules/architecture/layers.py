@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Detail, Finding, Place, Rule
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding, Rule
 from cordwood.doctor.evidence.tape import Op, Tape
 from cordwood.doctor.replay.replay import op_times
 from cordwood.doctor.wording import milliseconds, percent
@@ -54,7 +54,7 @@ class Layer:
     name: str
     share: float = 0.0  # of the time of all operations of the step
     ms: float = 0.0
-    place: Place | None = None
+    place: CodeLine | None = None
     convolutions: list[Convolution] = field(default_factory=list)
     operations: int = 0  # that compute something: views are free
     elementwise: int = 0

@@ -8,8 +8,8 @@ import torch
 
 from cordwood.common.text import counted
 from cordwood.doctor.code.numpy_work import OPERATION, array_work
-from cordwood.doctor.evidence.evidence import Evidence, Steps, SyncCall, SyncsSeen
-from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Detail, Finding, Place, Rule
+from cordwood.doctor.evidence.evidence import Evidence, StepTimes, SyncCall, SyncsSeen
+from cordwood.doctor.evidence.findings import MEDIUM_SHARE, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.wording import milliseconds, share_of_step, times
 
 _FEWEST_STEPS = 3  # in which a line was seen: once in a while is how logging should be
@@ -50,7 +50,7 @@ class HiddenSync(Rule):
         calls = [call for call in syncs.calls if not (call.device == "cpu" and call.operation in _FREE_ON_CPU)]
         if evidence.stacks is not None:
             calls += array_work(syncs.calls, evidence.stacks, syncs.steps)
-        lines: dict[Place, list[SyncCall]] = defaultdict(list)
+        lines: dict[CodeLine, list[SyncCall]] = defaultdict(list)
         for call in calls:
             if call.place is not None:
                 lines[call.place].append(call)
@@ -58,7 +58,9 @@ class HiddenSync(Rule):
         return [finding for finding in findings if finding is not None]
 
 
-def _finding(place: Place, calls: list[SyncCall], watched: int, steps: Steps, evidence: Evidence) -> Finding | None:
+def _finding(
+    place: CodeLine, calls: list[SyncCall], watched: int, steps: StepTimes, evidence: Evidence
+) -> Finding | None:
     by_step: dict[int, float] = defaultdict(float)
     for call in calls:
         for step, ms in call.by_step.items():
@@ -135,7 +137,7 @@ def _spread(times: list[float], watched: int) -> float:
     return float((of_calls**2 + of_frequency**2) ** 0.5)
 
 
-def _message(operations: list[str], calls: float, cost: float, steps: Steps, device: str, elements: int) -> str:
+def _message(operations: list[str], calls: float, cost: float, steps: StepTimes, device: str, elements: int) -> str:
     what = " and ".join(operations)
     share = share_of_step(cost, steps.mean_ms)
     if device:

@@ -8,7 +8,7 @@ import torch
 
 from cordwood.doctor.code.layout_fix import mended_array_line, mended_line
 from cordwood.doctor.evidence.evidence import Evidence
-from cordwood.doctor.evidence.findings import Abstain, Detail, Finding, Place, Rule
+from cordwood.doctor.evidence.findings import Abstain, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.replay.layout_trial import LayoutTrial, Proof
 from cordwood.doctor.replay.layouts import Suspect, suspects
@@ -111,12 +111,12 @@ def _words(memory_format: torch.memory_format) -> str:
     return "contiguous" if memory_format is torch.contiguous_format else "channels last"
 
 
-def _short(place: Place, beside: Place | None) -> str:
+def _short(place: CodeLine, beside: CodeLine | None) -> str:
     """A line in the same file goes by its number."""
     return f"line {place.line}" if beside is not None and place.file == beside.file else str(place)
 
 
-def _message(proof: Proof, place: Place | None, takers: list[Place]) -> str:
+def _message(proof: Proof, place: CodeLine | None, takers: list[CodeLine]) -> str:
     suspect, gain = proof.suspect, proof.gain
     others = [each for each in takers if each != place][:_MOST_LINES]
     where = "here" if not others else "in " + ", ".join(_short(each, place) for each in others)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen, Steps
+from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen, StepTimes
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.measure.hardware import has_bfloat16, tf32_is_off
@@ -86,7 +86,7 @@ class Precision(Rule):
         found = (self._replayed(module, tape, steps, evidence.seconds_to_spend / len(seen)) for module in seen)
         return [finding for finding in found if finding is not None]
 
-    def _replayed(self, seen: ModuleSeen, tape: Tape, steps: Steps, seconds: float) -> Finding | None:
+    def _replayed(self, seen: ModuleSeen, tape: Tape, steps: StepTimes, seconds: float) -> Finding | None:
         replay = ModelReplay(seen)
         ways = _ways(replay.device)
         tried: list[tuple[_Way, Gain, Difference]] = []

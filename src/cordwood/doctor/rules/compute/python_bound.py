@@ -7,8 +7,8 @@ from types import CodeType
 import numpy as np
 
 from cordwood.doctor.code.python_loops import Line, LoopTime, border_lines, find_loops, plain_lines
-from cordwood.doctor.evidence.evidence import PHASES, Evidence, Steps
-from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Detail, Finding, Place, Rule
+from cordwood.doctor.evidence.evidence import PHASES, Evidence, StepTimes
+from cordwood.doctor.evidence.findings import MEDIUM_SHARE, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.evidence.places import is_users, place_of
 from cordwood.doctor.evidence.stacks import Stacks
 from cordwood.doctor.evidence.tape import Tape
@@ -75,7 +75,7 @@ class PythonBound(Rule):
         # Medians: what happens in some steps only, such as validation, is not what a loop is a part of.
         busy = steps.median_ms - _typical(steps, "wait") - _typical(steps, "transfer")
         borders = border_lines(stacks, evidence.modules, evidence.loaders)
-        seen = _Seen(steps, stacks, work, borders, busy)
+        seen = _StepEvidence(steps, stacks, work, borders, busy)
         findings: list[Finding] = []
         told: list[LoopTime] = []
         # The steps that were sampled may have been slower or faster than others: all samples make one mean step.
@@ -94,17 +94,17 @@ class PythonBound(Rule):
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _StepEvidence:
     """What there is to judge by."""
 
-    steps: Steps
+    steps: StepTimes
     stacks: Stacks
     work: "_Work"
     borders: set[Line]
     busy: float  # milliseconds of a step, waiting and copies left out
 
 
-def _typical(steps: Steps, phase: str) -> float:
+def _typical(steps: StepTimes, phase: str) -> float:
     """The median milliseconds of a phase in a step."""
     return float(np.median(steps.times[:, PHASES.index(phase)]))
 
@@ -112,7 +112,7 @@ def _typical(steps: Steps, phase: str) -> float:
 class _Work:
     """What the operations of a step take, and how much of that is work on their elements."""
 
-    def __init__(self, tape: Tape, steps: Steps) -> None:
+    def __init__(self, tape: Tape, steps: StepTimes) -> None:
         self.ops = tape.ops
         self._with_calls = op_times(tape)
         self.ms = work_times(tape)
@@ -133,7 +133,7 @@ class _Work:
         forward = [index for index in held if self.ops[index].phase in ("forward", "other")]
         return forward, [index for index in held if self.ops[index].phase == "backward"]
 
-    def at(self, place: Place) -> bool:
+    def at(self, place: CodeLine) -> bool:
         """Whether operations run on a line; making a tensor from Python's values is none."""
         return place in self._places
 
@@ -143,12 +143,12 @@ class _Work:
         return self._backward_ms * sum(self._with_calls[index] for index in backward) / whole if whole else 0.0
 
 
-def _judged(loop: LoopTime, seen: _Seen) -> Finding | None:
+def _judged(loop: LoopTime, seen: _StepEvidence) -> Finding | None:
     forward, backward = seen.work.of_loop(loop)
     return _of_operations(loop, forward, backward, seen) if forward else _of_plain_python(loop, seen)
 
 
-def _of_operations(loop: LoopTime, forward: list[int], backward: list[int], seen: _Seen) -> Finding | None:
+def _of_operations(loop: LoopTime, forward: list[int], backward: list[int], seen: _StepEvidence) -> Finding | None:
     """A loop whose rounds call operations."""
     work, mean = seen.work, seen.steps.mean_ms
     if loop.ms < _LOOP_SHARE * mean or rounds_at_once([work.ops[index] for index in forward]):
@@ -169,7 +169,7 @@ def _of_operations(loop: LoopTime, forward: list[int], backward: list[int], seen
     return _finding(message, fix, loop.heaviest, loop.lines, loop.ms, in_backward - left, seen)
 
 
-def _of_plain_python(loop: LoopTime, seen: _Seen) -> Finding | None:
+def _of_plain_python(loop: LoopTime, seen: _StepEvidence) -> Finding | None:
     """A loop that computes by itself, without operations."""
     mean = seen.steps.mean_ms
     if loop.own_ms < _OWN_SHARE * loop.ms:
@@ -192,7 +192,13 @@ def _of_plain_python(loop: LoopTime, seen: _Seen) -> Finding | None:
 
 
 def _finding(
-    message: str, fix: str, place: Place, lines: dict[Place, float], sampled: float, beside: float, seen: _Seen
+    message: str,
+    fix: str,
+    place: CodeLine,
+    lines: dict[CodeLine, float],
+    sampled: float,
+    beside: float,
+    seen: _StepEvidence,
 ) -> Finding | None:
     """What a loop saves: its sampled time, and what it costs or leaves beside that."""
     mean = seen.steps.mean_ms
@@ -211,7 +217,7 @@ def _finding(
     )
 
 
-def _without_culprit(seen: _Seen) -> Finding:
+def _without_culprit(seen: _StepEvidence) -> Finding:
     calls, count = seen.work.calls, len(seen.work.ops)
     return Finding(
         rule=PythonBound.id,
@@ -226,7 +232,7 @@ def _without_culprit(seen: _Seen) -> Finding:
     )
 
 
-def _beside(seen: _Seen) -> list[Finding]:
+def _beside(seen: _StepEvidence) -> list[Finding]:
     """What a step does beside data and model, if samples tell where."""
     taken: dict[tuple[CodeType, int], float] = defaultdict(float)
     functions: dict[CodeType, float] = defaultdict(float)
@@ -259,7 +265,7 @@ def _beside(seen: _Seen) -> list[Finding]:
     ]
 
 
-def _lines(lines: dict[Place, float]) -> Detail:
+def _lines(lines: dict[CodeLine, float]) -> Detail:
     heaviest = sorted(lines.items(), key=lambda item: -item[1])[:_MOST_FUNCTIONS]
     return Detail(
         "The lines with most time",

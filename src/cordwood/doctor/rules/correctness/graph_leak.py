@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 
 from cordwood.common.text import human
-from cordwood.doctor.evidence.evidence import Evidence, Kept, MemorySeen
+from cordwood.doctor.evidence.evidence import Evidence, MemorySeen, RetainedTensors
 from cordwood.doctor.evidence.findings import Detail, Finding, Rule
 
 _MUCH_A_STEP = 100_000  # bytes: a gigabyte in ten thousand steps
@@ -45,7 +45,7 @@ class GraphLeak(Rule):
         return findings or _alive(memory)
 
 
-def _leak(kept: Kept, memory: MemorySeen) -> Finding:
+def _leak(kept: RetainedTensors, memory: MemorySeen) -> Finding:
     if kept.tensors_a_step >= 0.95:
         plural = "s" if kept.tensors_a_step >= 1.5 else ""
         what = f"{kept.tensors_a_step:.2g} more tensor{plural} with a graph after each step"
@@ -76,7 +76,7 @@ def _leak(kept: Kept, memory: MemorySeen) -> Finding:
     )
 
 
-def _mended(kept: Kept) -> str:
+def _mended(kept: RetainedTensors) -> str:
     """The same statement with a number in place of the tensor, or with its values alone."""
     source = kept.place.source if kept.place is not None else ""
     is_number = kept.elements == 1

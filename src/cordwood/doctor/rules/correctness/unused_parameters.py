@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from cordwood.doctor.evidence.evidence import Evidence, ParameterUse
-from cordwood.doctor.evidence.findings import Detail, Finding, Level, Place, Rule
+from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding, Level, Rule
 
 _MUCH = 0.01  # of all parameters
 _MOST_ROWS = 20
@@ -36,7 +36,7 @@ class UnusedParameters(Rule):
 
     def judge(self, evidence: Evidence) -> list[Finding]:
         use: ParameterUse = evidence.need("parameters")
-        groups: dict[Place | str, list[str]] = defaultdict(list)
+        groups: dict[CodeLine | str, list[str]] = defaultdict(list)
         for name in use.never_called:
             groups[use.places.get(name) or name.rpartition(".")[0]].append(name)
         findings = [_finding(names, use) for names in groups.values()]

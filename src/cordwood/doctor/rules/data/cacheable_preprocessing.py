@@ -12,11 +12,11 @@ from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence, LoaderSeen
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.measure.determinism import digest, is_kept_in_memory, random_numbers_kept, set_apart
-from cordwood.doctor.measure.per_step import Pace, pace_of
+from cordwood.doctor.measure.per_step import PerStep, pace_of
 from cordwood.doctor.measure.stand_in_step import training_device
 from cordwood.doctor.trials.pack import PackTrial, same_in_worker, try_packed
 from cordwood.doctor.trials.pack_change import PackChange, change_for, check_order
-from cordwood.doctor.trials.pack_part import Part, part_to_pack
+from cordwood.doctor.trials.pack_part import PackablePart, part_to_pack
 from cordwood.doctor.wording import milliseconds, percent
 from cordwood.store import Dataset as Store
 
@@ -98,10 +98,10 @@ class CacheablePreprocessing(Rule):
     def _finding(
         self,
         seen: LoaderSeen,
-        part: Part,
+        part: PackablePart,
         trial: PackTrial,
         change: PackChange,
-        pace: Pace,
+        pace: PerStep,
         saves: float,
         spread: float,
     ) -> Finding:
@@ -158,7 +158,7 @@ def _numbers(dataset: Any) -> list[int]:
     return sorted({number * (len(dataset) - 1) // (count - 1) for number in range(count)})
 
 
-def _told(seen: LoaderSeen, part: Part, numbers: list[int]) -> list[Finding]:
+def _told(seen: LoaderSeen, part: PackablePart, numbers: list[int]) -> list[Finding]:
     """What is always the same, though no change can be shown: for information, if it is most of the work."""
     times = []
     for dataset in (part.dataset, part.whole):

@@ -9,9 +9,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from cordwood.common.text import human
-from cordwood.doctor.evidence.evidence import PHASES, Evidence, LoaderSeen, Steps
+from cordwood.doctor.evidence.evidence import PHASES, Evidence, LoaderSeen, StepTimes
 from cordwood.doctor.evidence.fetches import Fetches
-from cordwood.doctor.evidence.findings import STARVED, Detail, Finding, Place, Rule
+from cordwood.doctor.evidence.findings import STARVED, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.rules.data.iterator_per_batch import one_iterator, what_happens
 from cordwood.doctor.trials.whole_batches import stacks_samples
 from cordwood.doctor.wording import figure, milliseconds
@@ -115,7 +115,7 @@ class DataStarved(Rule):
         ]
 
 
-def _is_starved(steps: Steps) -> bool:
+def _is_starved(steps: StepTimes) -> bool:
     """Whether most stretches of the run wait: a busy moment of the machine is no property of the loader."""
     waits = steps.times[:, PHASES.index("wait")]
     stretches = np.array_split(np.arange(len(waits)), max(1, len(waits) // _STRETCH))
@@ -131,7 +131,7 @@ def _begins_anew(seen: LoaderSeen, fetches: Fetches | None, waited_ms: float) ->
     return bool(workers) or (fetches is not None and waited_ms > _FAR_BEYOND * fetches.total_ms)
 
 
-def _message(evidence: Evidence, steps: Steps, stage: str | None, anew: str) -> str:
+def _message(evidence: Evidence, steps: StepTimes, stage: str | None, anew: str) -> str:
     share, fetches = steps.phase_share("wait"), evidence.fetches
     text = (
         f"{share:.0%} of each step is waiting for data: {figure(steps.phase_ms('wait'))} of "
@@ -153,7 +153,7 @@ def _cure(seen: LoaderSeen, fetches: Fetches | None, stage: str | None) -> str:
     return _CURES.get(stage or "", "# see what the loader does for a batch")
 
 
-def spread_of_waiting(steps: Steps) -> float:
+def spread_of_waiting(steps: StepTimes) -> float:
     """The standard error of the mean waiting of a step."""
     waits = steps.times[:, PHASES.index("wait")]
     means = [block.mean() for block in np.array_split(waits, min(_BLOCKS, len(waits)))]
@@ -202,7 +202,7 @@ _VERBS = {
 }
 
 
-def _heavy_line(fetches: Fetches | None) -> Place | None:
+def _heavy_line(fetches: Fetches | None) -> CodeLine | None:
     """The user's line that loading spends most time in, if there is such a line."""
     if fetches is not None and fetches.lines:
         place, ms = fetches.lines[0]

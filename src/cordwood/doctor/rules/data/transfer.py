@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 from cordwood.common.text import human
-from cordwood.doctor.evidence.evidence import Evidence, Steps, TransferCall
+from cordwood.doctor.evidence.evidence import Evidence, StepTimes, TransferCall
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Finding, Rule
 from cordwood.doctor.trials.copy import Change, try_copies
 from cordwood.doctor.wording import milliseconds, share_of_step
@@ -64,7 +64,7 @@ class Transfer(Rule):
         found = [self._judged(line, steps, seconds) for line in lines]
         return [finding for finding in found if finding is not None]
 
-    def _judged(self, line: _Line, steps: Steps, seconds: float) -> Finding | None:
+    def _judged(self, line: _Line, steps: StepTimes, seconds: float) -> Finding | None:
         what = f"{line.copies:,.3g} copies a step of {human(line.nbytes)} each"
         if line.copies >= _MANY and line.nbytes < _SMALL_BYTES:
             count = round(line.copies)
@@ -83,7 +83,7 @@ class Transfer(Rule):
         return Finding(self.id, message, _NON_BLOCKING, line.call.place, level="info")
 
     def _tried(
-        self, line: _Line, steps: Steps, change: Change, count: int, message: str, fix: str, seconds: float
+        self, line: _Line, steps: StepTimes, change: Change, count: int, message: str, fix: str, seconds: float
     ) -> Finding | None:
         gain = try_copies(_device(), nbytes=line.nbytes, count=count, change=change, seconds=seconds)
         times = line.copies / count
@@ -97,7 +97,7 @@ class Transfer(Rule):
         return Finding(self.id, message, fix, line.call.place, saves_ms=saves, spread_ms=spread, verified="trial")
 
 
-def _line(call: TransferCall, steps: Steps) -> _Line:
+def _line(call: TransferCall, steps: StepTimes) -> _Line:
     return _Line(call, call.calls / steps.count, call.nbytes // call.calls, call.milliseconds / steps.count)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence, LoaderSeen, Steps
+from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence, LoaderSeen, StepTimes
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.measure.stand_in_step import training_device
@@ -65,7 +65,7 @@ class Workers(Rule):
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 
-def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list[Finding]:
+def _better_settings(evidence: Evidence, seen: LoaderSeen, steps: StepTimes) -> list[Finding]:
     batches = max(evidence.micro_batches, 1.0)  # a step takes several where gradients are accumulated
     step_ms = steps.mean_ms / batches
     trial = try_settings(
@@ -159,12 +159,12 @@ def _steps_an_epoch(evidence: Evidence, seen: LoaderSeen) -> float:
     return seen.batches / seen.epochs / max(evidence.micro_batches, 1.0)
 
 
-def _starting_costs(evidence: Evidence, steps: Steps) -> bool:
+def _starting_costs(evidence: Evidence, steps: StepTimes) -> bool:
     """Whether starting workers for each epoch takes a share of all time that is worth a trial."""
     return _start_ms(evidence, steps) > 0.0
 
 
-def _start_ms(evidence: Evidence, steps: Steps) -> float:
+def _start_ms(evidence: Evidence, steps: StepTimes) -> float:
     """What the first batch of an epoch is waited for longer than others; 0 where that is not worth a trial."""
     seen = next((each for each in evidence.loaders if each.training), None)
     workers = getattr(seen.loader, "num_workers", 0) if seen is not None else 0
@@ -176,7 +176,7 @@ def _start_ms(evidence: Evidence, steps: Steps) -> float:
     return beyond if beyond > MEDIUM_SHARE * steps.mean_ms * _steps_an_epoch(evidence, seen) else 0.0
 
 
-def _living_workers(evidence: Evidence, seen: LoaderSeen, steps: Steps) -> list[Finding]:
+def _living_workers(evidence: Evidence, seen: LoaderSeen, steps: StepTimes) -> list[Finding]:
     start_ms = _start_ms(evidence, steps)
     if not start_ms:
         return []
