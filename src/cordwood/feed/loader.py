@@ -1,9 +1,6 @@
 """The Loader: a store as batches, shuffled, shared among ranks, resumed anywhere."""
 
 import logging
-import os
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -12,6 +9,7 @@ import numpy as np
 import torch
 
 from cordwood.common.arguments import checks_keywords
+from cordwood.common.forks import ForkSafeLock
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.feed import arguments
@@ -54,7 +52,6 @@ _DATALOADER_KEYWORDS = {  # what its users look for here
     "prefetch_factor": "is called prefetch here",
     "worker_init_fn": "is not needed: there are no worker processes",
 }
-_LOADERS: "weakref.WeakSet[Loader]" = weakref.WeakSet()
 
 
 class Loader:
@@ -157,14 +154,13 @@ class Loader:
         self._check_together()
         if transform is not None:
             warn_if_random(transform, stacklevel=3)  # behind the check of keywords
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._next: OrderPosition | None = OrderPosition(0, 0, 0)
         self._progress: IterationProgress | None = None
         self._epoch: Epoch | None = None
         self._reading: Dataset | None = None
         self._copying: memories.Copying | None = None
         self._identity: OrderIdentity | None = None
-        _LOADERS.add(self)
 
     def _check_together(self) -> None:
         if self._sample_workers and self._sample_transform is None and self._collation.function is None:
@@ -372,13 +368,7 @@ class Loader:
         with self._lock:
             kept = dict(self.__dict__)
             kept.update(_next=self._place(), _progress=None, _epoch=None, _reading=None, _copying=None)
-        del kept["_lock"]
         return kept
-
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept)
-        self._lock = threading.Lock()
-        _LOADERS.add(self)
 
 
 class SamplerShim:
@@ -396,12 +386,3 @@ class SamplerShim:
     def __iter__(self) -> Iterator[int]:
         """The numbers of the samples of the next epoch, in order, of all ranks."""
         return self._loader._numbers()
-
-
-def _renew_locks() -> None:
-    """In a forked process: the thread that had a lock may not exist there."""
-    for loader in _LOADERS:
-        loader._lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_locks)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from cordwood.common.forks import in_child
 from cordwood.common.text import counted
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.places import user_place
@@ -46,14 +47,11 @@ _attached = threading.Lock()
 _current: "Session | None" = None
 
 
+@in_child
 def _silence_in_child() -> None:
     """A forked child has the parent's patches: they pass everything through from its first moment on."""
     if _current is not None:
         _current._recorder.clock.thread = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_silence_in_child)
 
 
 def after_fork() -> None:

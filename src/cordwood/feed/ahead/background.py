@@ -13,7 +13,6 @@ sleeps after it took something, so at least one of them sees the other.
 """
 
 import atexit
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
+from cordwood.common.forks import in_child
 from cordwood.errors import FeedError
 
 T = TypeVar("T")
@@ -272,10 +272,8 @@ def _close_all() -> None:
         lane.wait(max(0.0, deadline - perf_counter()))
 
 
+@in_child
 def _forget() -> None:
     global _forks
     _forks += 1
     _running.clear()
-
-
-os.register_at_fork(after_in_child=_forget)

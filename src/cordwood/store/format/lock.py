@@ -13,9 +13,9 @@ import errno
 import fcntl
 import os
 import socket
-import weakref
 from pathlib import Path
 
+from cordwood.common.forks import in_child
 from cordwood.errors import StorageError
 
 NAME = ".lock"
@@ -46,7 +46,7 @@ class WriterLock:
             os.close(fd)
             raise
         self._fd = fd
-        _held.add(self)
+        in_child(self._forget)
 
     def release(self) -> None:
         """Let others write; once is enough."""
@@ -63,17 +63,6 @@ class WriterLock:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-_held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for lock in list(_held):
-        lock._forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
 
 
 def _refusal(error: OSError, path: Path, fd: int) -> StorageError:

@@ -6,7 +6,6 @@ The header of every image is read first, so memory for a batch is there before t
 is written to its place by the thread that decoded it. The decoders release the GIL.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.codecs.dtypes import DTYPES
+from cordwood.common.forks import in_child
 from cordwood.errors import FormatError
 from cordwood.images import Decoder, ImageHeader, best, planes, probe
 from cordwood.native import _native
@@ -164,4 +164,4 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-os.register_at_fork(after_in_child=_pools.clear)  # threads do not follow into a forked process
+in_child(_pools.clear)  # threads do not follow into a forked process

@@ -5,12 +5,12 @@ sample's shard, which may have come from another store. A plan's file that is lo
 that use it: it is complained about when one of those is read.
 """
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.common.forks import ForkSafeLock
 from cordwood.errors import CordwoodError, FormatError, StorageError
 from cordwood.native import _native
 from cordwood.store.format import plan_files
@@ -24,11 +24,7 @@ class LoadedPlans:
         self.handle = _plan_set({})
         self._assets: dict[int, bytes] = {}
         self._tried: set[tuple[Path, str]] = set()
-        self.renew_lock()
-
-    def renew_lock(self) -> None:
-        """For a forked process: the thread that had the lock may not exist in it."""
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def load(self, used: Any, store: Path, names: Sequence[str], shard: Path) -> bool:
         """Load the plans of a shard; whether there are others now than in the handle that was `used`."""

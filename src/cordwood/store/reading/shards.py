@@ -10,8 +10,6 @@ What stores must have in common to be read as one, and how much of each is read.
 """
 
 import os
-import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.common.files import opened
+from cordwood.common.forks import ForkSafeLock
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
@@ -86,7 +85,6 @@ def length_of(path: Path, records: shard_index.Records, most: int | None) -> int
 
 _MOST_MAPPED = 32768  # shards; the system allows a process about twice as many mappings
 _PIECE = 16 << 20
-_ALL: "weakref.WeakSet[Shards]" = weakref.WeakSet()
 
 
 class Shards:
@@ -120,9 +118,8 @@ class Shards:
         self._shard_starts = np.cumsum([0, *map(len, self.records)])
         self._handle = self._new_handle()
         self._mapped = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._plans = LoadedPlans()
-        _ALL.add(self)
 
     def _place_shards(self) -> npt.NDArray[np.uint64]:
         """The number of every shard's first sample, and at last that of all samples."""
@@ -258,13 +255,3 @@ class Shards:
             if not got:
                 raise FormatError(f"{path}: the file ends at byte {start + done}: it was cut short while it was read")
             done += got
-
-
-def _renew_locks() -> None:
-    """In a forked process: a thread that had a lock when it was forked does not exist in it."""
-    for shards in _ALL:
-        shards._lock = threading.Lock()
-        shards._plans.renew_lock()
-
-
-os.register_at_fork(after_in_child=_renew_locks)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from cordwood.common.forks import ForkSafeLock, in_child
 from cordwood.errors import UsageError
 
 
@@ -88,16 +89,14 @@ class _Turns:
 
 
 _turns: _Turns | None = None
-_making = threading.Lock()
+_making = ForkSafeLock()
 
 
+@in_child
 def _forget() -> None:
     """The thread did not come along into a forked process, and what it was doing is the parent's."""
-    global _turns, _making
-    _turns, _making = None, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
+    global _turns
+    _turns = None
 
 
 def _finish() -> None:
