@@ -9,14 +9,14 @@ transform is found by its lines, among which those of this package are in the wa
 
 import os
 import re
-from pathlib import Path
 
 from cordwood.cli.logs import debugging
+from cordwood.common import PACKAGE
 from cordwood.errors import CordwoodError, UsageError
 
 _TITLE = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'^  File "(?P<file>[^\n"]*)", line .*\n(?:   ?.*\n)*?(?=  File "|(?! )|\Z)', re.MULTILINE)
-_OURS = f"{Path(__file__).parent.parent}{os.sep}"
+_OURS = f"{PACKAGE}{os.sep}"
 
 
 def notes_of_cause(cause: BaseException | None) -> list[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader
 
+from cordwood.common import PACKAGE
 from cordwood.demo.acts.kept import Progress, one_thread, same_bits
 from cordwood.demo.report import Doctored
 from cordwood.doctor.report.comparison import compare
@@ -28,7 +29,7 @@ from cordwood.errors import DoctorError
 from cordwood.feed import Loader
 from cordwood.store import open as open_store
 
-SCRIPT = Path(__file__).parent.parent / "starved.py"
+SCRIPT = PACKAGE / "demo" / "starved.py"
 NAME = "train.py"
 UNCHANGED = "train-as-it-was.py"
 RULE = "cacheable-preprocessing"

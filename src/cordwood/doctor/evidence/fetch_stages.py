@@ -12,13 +12,14 @@ import cProfile
 import os
 import re
 import sysconfig
-from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
+from cordwood.common import PACKAGE
+
 STAGES = ("read", "decode", "transform", "collate", "transfer")  # in the order in which a batch goes through them
 
-_OWN_FOLDER = str(Path(__file__).parent.parent) + os.sep
+_OWN_FOLDER = str(PACKAGE / "doctor") + os.sep
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 
 _READING_C = re.compile(

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
+from cordwood.common import PACKAGE
 from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.sources.importing import is_own_file
 
-_CORDWOOD = str(Path(__file__).parent.parent.parent)
 _DEEPEST = 200  # frames that are looked at
 
 _inside: list[str] = []  # folders of packages that are run as the user's own
@@ -41,7 +41,7 @@ def _is_users_file(name: str) -> bool:
         return False
     if any(Path(name).is_relative_to(folder) for folder in _inside):
         return True
-    return is_own_file(name) and not Path(name).is_relative_to(_CORDWOOD)
+    return is_own_file(name) and not Path(name).is_relative_to(PACKAGE)
 
 
 def user_frame(frame: FrameType | None = None) -> FrameType | None:

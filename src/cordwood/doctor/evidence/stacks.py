@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
 
+from cordwood.common import PACKAGE
 from cordwood.doctor.evidence.findings import CodeLine
 from cordwood.doctor.evidence.places import is_users, place_of
 
-_DOCTOR = str(Path(__file__).parent.parent) + os.sep
-_RUNS = str(Path(__file__).parent.parent / "run" / "script.py")
+_DOCTOR = str(PACKAGE / "doctor") + os.sep
+_RUNS = str(PACKAGE / "doctor" / "run" / "script.py")
 _MOST_FUNCTIONS = 200  # that are kept; reports show ten
 # Packages that compute on arrays of the host: time in them is work that was taken away from the device.
 _ARRAY_PACKAGES = ("numpy", "scipy", "sklearn", "pandas")

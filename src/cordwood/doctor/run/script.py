@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from cordwood.common import PACKAGE
 from cordwood.doctor.evidence.places import count_as_own
 from cordwood.doctor.rules.judging import Progress
 from cordwood.doctor.run.child_processes import Children
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.report.report import Report
 
 _INTERRUPTED = 130
-_DOCTOR = str(Path(__file__).parent.parent)
-_HERE = str(Path(__file__).parent.parent.parent)
+_DOCTOR = str(PACKAGE / "doctor")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _wait_for_threads(before: set[threading.Thread]) -> None:
 
 def _print_without_us(error: BaseException) -> None:
     """The traceback as the user knows it: without the frames of the doctor."""
-    trace = _without_us(error.__traceback__, _HERE)
+    trace = _without_us(error.__traceback__, str(PACKAGE))
     behind = trace
     while behind is not None:
         behind.tb_next = _without_us(behind.tb_next, _DOCTOR)

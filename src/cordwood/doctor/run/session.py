@@ -12,13 +12,13 @@ never in their way. Everything is undone at the end, or after ``steps`` steps.
 import os
 import threading
 import warnings
-from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from cordwood.common import PACKAGE
 from cordwood.common.forks import in_child
 from cordwood.common.text import counted
 from cordwood.doctor.evidence.evidence import Evidence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SECONDS = 20.0  # that a rule may spend on replays and trials
 _NEVER = 1 << 62
 _MEMORY_FORMATS = "memory format"
-_DOCTOR = str(Path(__file__).parent.parent) + os.sep
+_DOCTOR = str(PACKAGE / "doctor") + os.sep
 _attached = threading.Lock()
 _current: "Session | None" = None
 

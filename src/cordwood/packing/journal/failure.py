@@ -14,13 +14,13 @@ import os
 import pickle
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from cordwood.common import PACKAGE
 from cordwood.errors import CordwoodError, UsageError
 from cordwood.store.schema.schema import shown_names
 
-_OURS = f"{Path(__file__).parent.parent.parent}{os.sep}"
+_OURS = f"{PACKAGE}{os.sep}"
 
 
 class Failure(NamedTuple):
