@@ -17,6 +17,7 @@ from cordwood.errors import (
     FeedError,
     FormatError,
     PackError,
+    Reason,
     StorageError,
     UsageError,
 )
@@ -65,9 +66,10 @@ def test_errors_survive_a_trip(kind: type[CordwoodError], trip: str) -> None:
 
 @pytest.mark.parametrize("trip", TRIPS)
 def test_the_reason_survives_a_trip(trip: str) -> None:
-    back = TRIPS[trip](FormatError("the block's checksum is wrong", reason=15))
+    back = TRIPS[trip](FormatError("the block's checksum is wrong", Reason.BLOCK_CHECKSUM))
     assert isinstance(back, FormatError)
     assert (str(back), back.reason, back.reason_name) == ("the block's checksum is wrong", 15, "block-checksum")
+    assert type(back.reason) is int
 
 
 @pytest.mark.parametrize("trip", TRIPS)

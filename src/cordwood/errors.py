@@ -12,37 +12,42 @@ A message says what was found, what was expected, where, and what to do next. Al
 because errors travel between worker processes.
 """
 
+from enum import IntEnum
 from typing import Final
 
-# Why a frame or a plan's assets are rejected: the numbers and names of docs/format/frame.md. Never given anew.
-REASONS: Final[dict[int, str]] = {
-    1: "truncated",
-    2: "magic",
-    3: "version",
-    4: "flags",
-    5: "header-checksum",
-    6: "dtype",
-    7: "rank",
-    8: "shape",
-    9: "varint",
-    10: "chain",
-    11: "narrow",
-    12: "palette",
-    13: "header-size",
-    14: "frame-size",
-    15: "block-checksum",
-    16: "plan-missing",
-    17: "plan-mismatch",
-    18: "mode",
-    19: "block-size",
-    20: "zstd",
-    21: "lz4",
-    22: "table",
-    23: "tile-map",
-    24: "stream",
-    25: "code",
-    26: "limit",
-}
+
+class Reason(IntEnum):
+    """Why a frame or a plan's assets are rejected: the numbers and names of docs/format/frame.md. Never given anew."""
+
+    TRUNCATED = 1
+    MAGIC = 2
+    VERSION = 3
+    FLAGS = 4
+    HEADER_CHECKSUM = 5
+    DTYPE = 6
+    RANK = 7
+    SHAPE = 8
+    VARINT = 9
+    CHAIN = 10
+    NARROW = 11
+    PALETTE = 12
+    HEADER_SIZE = 13
+    FRAME_SIZE = 14
+    BLOCK_CHECKSUM = 15
+    PLAN_MISSING = 16
+    PLAN_MISMATCH = 17
+    MODE = 18
+    BLOCK_SIZE = 19
+    ZSTD = 20
+    LZ4 = 21
+    TABLE = 22
+    TILE_MAP = 23
+    STREAM = 24
+    CODE = 25
+    LIMIT = 26
+
+
+REASONS: Final[dict[int, str]] = {reason.value: reason.name.lower().replace("_", "-") for reason in Reason}
 
 
 class CordwoodError(Exception):
@@ -70,7 +75,7 @@ class FormatError(CordwoodError, ValueError):
 
     def __init__(self, message: str = "", reason: int = 0) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason = int(reason)
 
     @property
     def reason_name(self) -> str:

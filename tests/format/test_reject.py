@@ -5,14 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from cordwood.errors import REASONS, FormatError
+from cordwood.errors import REASONS, FormatError, Reason
 from tests.format import craft
 from tests.format.bad_blocks import bad_blocks
 from tests.format.bad_headers import Bad, bad_headers
 from tests.format.craft import chain, frame
 from tests.format.readers import PAGE, native_read, reader
 
-LIMIT = 26
 BAD = bad_headers() + bad_blocks()
 
 each_bad_frame = pytest.mark.parametrize("bad", BAD, ids=[f"{REASONS[bad.reason]}: {bad.label}" for bad in BAD])
@@ -21,7 +20,7 @@ each_bad_frame = pytest.mark.parametrize("bad", BAD, ids=[f"{REASONS[bad.reason]
 def test_every_reason_of_the_page_has_a_case() -> None:
     rows = re.findall(r"^\| (\d+) \| ([a-z0-9-]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert {int(number): name for number, name in rows} == REASONS
-    assert {bad.reason for bad in BAD} | {LIMIT} == set(REASONS)
+    assert {bad.reason for bad in BAD} | {Reason.LIMIT} == set(REASONS)
 
 
 @each_bad_frame
@@ -56,7 +55,7 @@ HUGE = {
 def test_limit(name: str) -> None:
     with pytest.raises(FormatError) as caught:
         native_read(HUGE[name], limit=2**20)
-    assert caught.value.reason == LIMIT
+    assert caught.value.reason == Reason.LIMIT
 
 
 def test_what_the_limit_allows() -> None:

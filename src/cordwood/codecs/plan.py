@@ -26,7 +26,7 @@ from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 
 GOALS = ("small", "balanced", "fast", "raw")
 STAGES: dict[str, type[Stage]] = {
@@ -121,7 +121,7 @@ class Plan:
         if body["cordwood_plan"] != _VERSION:
             raise FormatError(
                 f"a plan of version {body['cordwood_plan']!r}, but this Cordwood reads version {_VERSION}: upgrade it",
-                3,
+                Reason.VERSION,
             )
         try:
             stages = tuple(_stage(**entry) for entry in body["stages"])

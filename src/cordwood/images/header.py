@@ -9,12 +9,11 @@ hundred bytes can claim an image of many gigabytes.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.images.exif import EXIF_PREFIX, IMAGE_HEIGHT, IMAGE_WIDTH, ORIENTATION, directory, orientation
 
 MOST_PIXELS = 178_956_970  # where Pillow, too, refuses to go on
 _MOST_CHUNKS = 1 << 16  # an orientation that hides behind more of them is not looked for
-_LIMIT, _TRUNCATED = 26, 1  # numbers of reasons
 # Start of frame: the twelve kinds that hold sizes. C4, C8 and CC between them are tables and a reserved number.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BITMAP_HEADERS = (40, 108, 124)  # the sizes of Windows' own
@@ -60,7 +59,9 @@ def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> ImageHeader:
     try:
         header = _READERS[name](data)
     except IndexError:
-        raise FormatError(f"the {name} image ends within its header, after {len(data)} bytes", _TRUNCATED) from None
+        raise FormatError(
+            f"the {name} image ends within its header, after {len(data)} bytes", Reason.TRUNCATED
+        ) from None
     check_size(header.format, header.width, header.height, most_pixels)
     return header
 
@@ -73,7 +74,7 @@ def check_size(name: str, width: int, height: int, most_pixels: int) -> None:
         raise FormatError(
             f"the {name} image says that it is {width} x {height}, {width * height:,} pixels; {most_pixels:,} are "
             f"allowed (most_pixels)",
-            _LIMIT,
+            Reason.LIMIT,
         )
 
 
@@ -120,7 +121,7 @@ def _jpeg(data: bytes) -> ImageHeader:
             turned = orientation(data[at + 8 : at + length])
         at += length
     if size is None:
-        raise FormatError(f"the jpeg image tells no size: no frame header in its {len(data)} bytes", _TRUNCATED)
+        raise FormatError(f"the jpeg image tells no size: no frame header in its {len(data)} bytes", Reason.TRUNCATED)
     width, height, plain = size
     return ImageHeader("jpeg", width, height, turned or 1, plain)
 

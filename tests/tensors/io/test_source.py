@@ -17,12 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.io import source as module
 from cordwood.tensors.io.source import ByteSource, open_source
 
 DATA = bytes(range(256)) * 40
-TRUNCATED = 1
 
 
 class Unseekable(io.RawIOBase):
@@ -155,7 +154,7 @@ def test_beyond_the_end_is_an_error_that_says_where(kind: str, offset: int, leng
         for call in calls:
             with pytest.raises(FormatError) as raised:
                 call(source)
-            assert raised.value.reason == TRUNCATED
+            assert raised.value.reason == Reason.TRUNCATED
             assert source.name in str(raised.value)
             assert f"offset {offset}, expected {length}" in str(raised.value)
             assert f"the file has {len(DATA)} bytes" in str(raised.value)
@@ -212,7 +211,7 @@ def test_a_file_cut_short_under_the_reader_is_no_crash(tmp_path: Path, monkeypat
         assert bytes(source.read(0, 5000)) == DATA[:5000]
         with pytest.raises(FormatError, match="found 1000 bytes at offset 4000, expected 2000") as raised:
             source.read(4000, 2000)
-        assert raised.value.reason == TRUNCATED
+        assert raised.value.reason == Reason.TRUNCATED
     with open_source(written(path)) as source:
         os.truncate(path, 5000)
         with pytest.raises(FormatError, match="expected 10240"):

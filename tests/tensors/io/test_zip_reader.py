@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.io import zip_directory
 from cordwood.tensors.io.source import open_source
 from cordwood.tensors.io.zip_directory import CENTRAL, DESCRIPTOR, DESCRIPTOR32, DESCRIPTOR64, END, LOCAL
@@ -23,7 +23,6 @@ from cordwood.tensors.io.zip_writer import ZipWriter
 
 LONG = b"contents that repeat " * 50_000
 CONTENTS = {"a/first": b"hello", "a/empty": b"", "a/long": LONG}
-TRUNCATED, LIMIT = 1, 26
 ZIP64 = 0xFFFFFFFF
 
 
@@ -299,16 +298,16 @@ def block(size: int) -> bytes:
     [
         (deflated(LONG), len(LONG) - 1, "more than", 0),
         (deflated(LONG), 0, "more than 0 inflated bytes", 0),
-        (deflated(LONG), len(LONG) + 1, f"found {len(LONG)} inflated bytes", TRUNCATED),
-        (deflated(LONG)[:-3], len(LONG), "ends early", TRUNCATED),
-        (deflated(b""), 1, "found 0 inflated bytes", TRUNCATED),
-        (b"", 0, "ends early", TRUNCATED),
+        (deflated(LONG), len(LONG) + 1, f"found {len(LONG)} inflated bytes", Reason.TRUNCATED),
+        (deflated(LONG)[:-3], len(LONG), "ends early", Reason.TRUNCATED),
+        (deflated(b""), 1, "found 0 inflated bytes", Reason.TRUNCATED),
+        (b"", 0, "ends early", Reason.TRUNCATED),
         (deflated(b"x") + b"?", 1, "bytes after the end", 0),
         (deflated(b"x") + bytes(1 << 16), 1, "bytes after the end", 0),
         (block(65531) + b"?", 65531, "bytes after the end", 0),  # behind a piece that is read at a time
         (b"\xff\xff\xff", 10, "broken deflate stream", 0),
-        (bytes(100), 103_201, "expected at most 103200", LIMIT),
-        (deflated(bytes(10**6)), 1 << 31, "a bomb", LIMIT),
+        (bytes(100), 103_201, "expected at most 103200", Reason.LIMIT),
+        (deflated(bytes(10**6)), 1 << 31, "a bomb", Reason.LIMIT),
     ],
 )
 def test_a_deflate_stream_that_lies_about_its_size(stream: bytes, size: int, message: str, reason: int) -> None:
@@ -348,7 +347,7 @@ def test_limits_and_buffers() -> None:
     assert archive.read(entry, limit=entry.size) == LONG
     with pytest.raises(FormatError, match=f"found {entry.size} bytes, expected at most {entry.size - 1}") as raised:
         archive.read(entry, limit=entry.size - 1)
-    assert raised.value.reason == LIMIT
+    assert raised.value.reason == Reason.LIMIT
     with pytest.raises(UsageError, match="the buffer has 3 bytes"):
         archive.read_into(entry, memoryview(bytearray(3)))
 
@@ -383,7 +382,7 @@ def test_a_cut_archive_gives_back_what_is_whole(make: Callable[[], bytes]) -> No
             else:  # known by its header, and not all there
                 with pytest.raises(FormatError) as raised:
                     archive.read(entry)
-                assert raised.value.reason == TRUNCATED
+                assert raised.value.reason == Reason.TRUNCATED
         behind = 24 if any(entry.flags & DESCRIPTOR for entry in whole.entries.values()) else 0
         assert {name for name, end in ends.items() if end + behind <= cut} <= set(archive.entries)
 
@@ -396,7 +395,7 @@ def test_what_recovery_makes_of_hostile_headers() -> None:
     cut = recovered(one("x", local_size=10**9, local_stored=10**9))
     with pytest.raises(FormatError, match="expected 1000000000") as raised:
         cut.read(cut.entries["x"])
-    assert raised.value.reason == TRUNCATED
+    assert raised.value.reason == Reason.TRUNCATED
 
 
 def test_the_size_of_a_large_entry_that_torch_was_not_allowed_to_finish() -> None:

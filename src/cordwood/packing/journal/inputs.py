@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import opened, read_all
 from cordwood.common.text import brief, reason_of
-from cordwood.errors import FormatError, StorageError, UsageError
+from cordwood.errors import FormatError, Reason, StorageError, UsageError
 from cordwood.native import _native
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.manifest import canonical
@@ -279,7 +279,9 @@ def _header(data: bytes) -> tuple[InputsHeader, Any]:
     if not isinstance(version, list) or len(version) != 2 or not all(type(part) is int for part in version):
         raise FormatError(f"the version is two numbers, not {brief(version)}")
     if version[0] != VERSION[0]:
-        raise FormatError(f"version {brief(version)}, but this Cordwood reads version {VERSION[0]}: upgrade it", 3)
+        raise FormatError(
+            f"version {brief(version)}, but this Cordwood reads version {VERSION[0]}: upgrade it", Reason.VERSION
+        )
     told = found.pop("crc32c", None)
     try:
         crc = f"{_native.crc32c(canonical(found)):08x}"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
 from cordwood.common.text import brief, reason_of
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.transform.identity import difference
@@ -101,7 +101,9 @@ def _job(found: Any) -> JobFile:
         raise FormatError("this is an object with a member 'cordwood_pack', which is missing here")
     version = found["cordwood_pack"]
     if not isinstance(version, list) or len(version) != 2 or version[0] != VERSION[0]:
-        raise FormatError(f"version {brief(version)}, but this Cordwood reads version {VERSION[0]}: upgrade it", 3)
+        raise FormatError(
+            f"version {brief(version)}, but this Cordwood reads version {VERSION[0]}: upgrade it", Reason.VERSION
+        )
     told = found.pop("crc32c", None)
     crc = f"{_native.crc32c(canonical(found)):08x}"
     if told != crc:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from cordwood.errors import FormatError, StorageError
+from cordwood.errors import FormatError, Reason, StorageError
 from cordwood.images.header import sniff as image_format
 from cordwood.tensors.formats.cord_reader import is_cord
 from cordwood.tensors.formats.legacy_reader import is_legacy
@@ -27,7 +27,6 @@ _MOST_FILES = 256  # that a survey opens
 _MOST_ENTRIES = 20_000  # that it walks past
 _FILES_A_FOLDER = 32
 _NUMPY = b"\x93NUMPY"
-_LIMIT = 26  # the number of "limit" among the reasons
 # By the name of an archive's first entry. A .pt file's entries lie in a folder; it was zipped again if they do not.
 _TENSOR_ENTRIES = (".npy", ".pt", ".pth", ".cord", ".safetensors", "/data.pkl", "/.format_version", "/byteorder")
 
@@ -39,7 +38,7 @@ def read_file(path: Path, most: int | None = None) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise FormatError("it is no plain file")
         if most is not None and status.st_size > most:
-            raise FormatError(f"it has {status.st_size:,} bytes, and at most {most:,} are expected", _LIMIT)
+            raise FormatError(f"it has {status.st_size:,} bytes, and at most {most:,} are expected", Reason.LIMIT)
         with path.open("rb", buffering=0) as file:
             return file.read()
     except OSError as error:

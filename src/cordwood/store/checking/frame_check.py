@@ -19,7 +19,7 @@ from cordwood.codecs.frame import decode_into
 from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.codecs.plan import Plan
 from cordwood.common.resources import physical_memory
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
 from cordwood.store.reading.rebuild import restore
 from cordwood.store.schema.node import BYTE_LEAVES
@@ -28,7 +28,6 @@ from cordwood.store.schema.schema import Leaf, Schema
 _SCRATCH = 32 << 20  # decoded bytes that are decoded at a time
 _MOST_AT_ONCE = 4096  # frames
 _ALIGNED = 64
-_REASON_LIMIT = 26
 
 Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.void]
@@ -139,6 +138,6 @@ def _job(row: int, leaf: Leaf, frame: Bytes, code: int, tag: int) -> _Job:
         raise FormatError(
             f"the frame says that its array takes {nbytes} bytes, but this machine has "
             f"{physical_memory()}: it is damaged, or made for a larger machine",
-            _REASON_LIMIT,
+            Reason.LIMIT,
         )
     return _Job(row, leaf, frame, shape, BY_CODE[code].numpy, nbytes)

@@ -22,7 +22,7 @@ from cordwood.codecs.plan import GOALS
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
 from cordwood.common.text import brief, reason_of
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
 from cordwood.store.format.plan_files import is_plan_name
 from cordwood.store.schema.schema import Schema
@@ -143,7 +143,7 @@ def _body(data: bytes) -> dict[str, Any]:
     if version[0] != VERSION[0]:
         raise FormatError(
             f"a store of version {version[0]}.{version[1]}, but this Cordwood reads version {VERSION[0]}: upgrade it",
-            3,
+            Reason.VERSION,
         )
     body = outer.get("body")
     if not isinstance(body, dict):
@@ -159,7 +159,7 @@ def _body(data: bytes) -> dict[str, Any]:
         )
     unknown = [name for name in body if name not in _KNOWN and name.startswith("!")]
     if unknown:
-        raise FormatError(f"{brief(unknown[0])} is a feature of a newer Cordwood: upgrade it", 3)
+        raise FormatError(f"{brief(unknown[0])} is a feature of a newer Cordwood: upgrade it", Reason.VERSION)
     return body
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordwood.common.files import opened
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
 
 MAGIC = b"CWSH"
@@ -77,32 +77,36 @@ def check_ends(where: str, header: bytes, trailer: bytes, size: int) -> ShardEnd
     """Make sense of a shard's two ends, given the size of its file; `where` names the shard in messages."""
     if len(header) != HEADER_SIZE or len(trailer) != TRAILER_SIZE or size < HEADER_SIZE + TRAILER_SIZE:
         raise FormatError(
-            f"{where}: {size} bytes, but a shard has at least {HEADER_SIZE + TRAILER_SIZE}: the file was cut short", 1
+            f"{where}: {size} bytes, but a shard has at least {HEADER_SIZE + TRAILER_SIZE}: the file was cut short",
+            Reason.TRUNCATED,
         )
     magic, major, minor, flags, schema_hash, crc = _HEADER.unpack(header)
     if magic != MAGIC:
-        raise FormatError(f"{where}: begins with {magic!r}, but a shard with {MAGIC!r}: this is no shard", 2)
+        raise FormatError(f"{where}: begins with {magic!r}, but a shard with {MAGIC!r}: this is no shard", Reason.MAGIC)
     if major != MAJOR:
         raise FormatError(
-            f"{where}: a shard of version {major}.{minor}, but this Cordwood reads version {MAJOR}: upgrade it", 3
+            f"{where}: a shard of version {major}.{minor}, but this Cordwood reads version {MAJOR}: upgrade it",
+            Reason.VERSION,
         )
     found = _native.crc32c(header[:-4])
     if found != crc:
         raise _damaged(where, "header", 0, found, crc)
     if flags & _MUST_KNOW:
-        raise FormatError(f"{where}: flags {flags:#06x} are those of a newer Cordwood: upgrade it", 4)
+        raise FormatError(f"{where}: flags {flags:#06x} are those of a newer Cordwood: upgrade it", Reason.FLAGS)
     rows_offset, count, row_size, footer_size, footer_crc, rows_crc, said, end_magic, crc = _TRAILER.unpack(trailer)
     if end_magic != END_MAGIC:
         raise FormatError(
             f"{where}: ends with {end_magic!r} where {END_MAGIC!r} is expected: the file was cut short, or something "
             "was written behind its end",
-            1,
+            Reason.TRUNCATED,
         )
     found = _native.crc32c(trailer[:-4])
     if found != crc:
         raise _damaged(where, "trailer", size - TRAILER_SIZE, found, crc)
     if said != size:
-        raise FormatError(f"{where}: {size} bytes, but its trailer says {said}: the file was cut short or grew", 1)
+        raise FormatError(
+            f"{where}: {size} bytes, but its trailer says {said}: the file was cut short or grew", Reason.TRUNCATED
+        )
     ends = ShardEnds(schema_hash, rows_offset, count, row_size, footer_size, footer_crc, rows_crc, size, crc)
     if (
         rows_offset < HEADER_SIZE

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
-from cordwood.errors import FormatError, StorageError
+from cordwood.errors import FormatError, Reason, StorageError
 from cordwood.native import _native
 from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
 
@@ -109,7 +109,7 @@ def _good_records(path: Path, mended: list[str]) -> tuple[Records, npt.NDArray[n
     if sound and header[:4] == MAGIC and header[4] != MAJOR:
         raise FormatError(
             f"{path}: an index of version {header[4]}.{header[5]}, but this Cordwood reads version {MAJOR}: upgrade it",
-            3,
+            Reason.VERSION,
         )
     if not sound or header[:4] != MAGIC:
         mended.append(f"{path}: the file is {'damaged' if data else 'missing'}")

@@ -23,7 +23,7 @@ import torch
 import torch.utils.data
 
 from cordwood.common.resources import physical_memory
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 
 Bytes = npt.NDArray[np.uint8]
 # Memory of a shape: as NumPy has the dtype and as torch has it. Gives the tensor, and an array that shows its memory.
@@ -33,7 +33,6 @@ _WORTH_KEEPING = 64 << 10  # what is smaller, malloc itself keeps for reuse
 _HUGE = 4 << 20
 _MOST_OF_A_SIZE = 512
 _MOST, _MOST_IN_A_WORKER = 1 << 30, 64 << 20
-_REASON_LIMIT = 26
 
 _idle: dict[int, deque[Bytes]] = {}
 
@@ -81,7 +80,7 @@ def check_memory(shape: tuple[int, ...], itemsize: int, where: str, *named: obje
         raise FormatError(
             f"{where % named}: an array of shape {shape} takes {nbytes} bytes of {physical_memory()} in all: "
             "the store is damaged, or made for a larger machine; ask for fewer samples at once",
-            _REASON_LIMIT,
+            Reason.LIMIT,
         )
 
 

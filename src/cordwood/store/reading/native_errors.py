@@ -3,15 +3,13 @@
 from typing import TYPE_CHECKING
 
 from cordwood.codecs.native_errors import raise_if_refused
-from cordwood.errors import REASONS, FormatError
+from cordwood.errors import REASONS, FormatError, Reason
 
 if TYPE_CHECKING:
     from cordwood.native._native import ErrorTuple
 
 OUT_SHAPE, OUT_DTYPE = 200, 201
-PLAN_MISSING = 16
 _ROW_CHECKSUM, _ROW_OFFSETS, _CUT_SHORT, _ROW_TAG = 210, 211, 212, 213
-_TRUNCATED, _BLOCK_CHECKSUM = 1, 15
 _REST = "The other samples can be read; `cordwood verify` lists all damage, and with --salvage keeps what is good."
 
 
@@ -20,10 +18,10 @@ def fault_error(where: str, fault: "ErrorTuple") -> FormatError:
     _, reason, what, found, expected, offset, _ = fault
     if reason == _CUT_SHORT:
         text = f"the file ends before byte {offset + expected}, inside a {what}: it was cut short while it was open"
-        return FormatError(f"{where}: {text}. Restore it from a copy. {_REST}", _TRUNCATED)
+        return FormatError(f"{where}: {text}. Restore it from a copy. {_REST}", Reason.TRUNCATED)
     if reason == _ROW_CHECKSUM:
         text = f"the row at byte {offset} has checksum {found:#010x}, but {expected:#010x} was written"
-        return FormatError(f"{where}: {text}: the sample is lost. {_REST}", _BLOCK_CHECKSUM)
+        return FormatError(f"{where}: {text}: the sample is lost. {_REST}", Reason.BLOCK_CHECKSUM)
     if reason == _ROW_OFFSETS:
         return FormatError(f"{where}: {what} is {found}, which is before {expected} or behind the frames. {_REST}")
     if reason == _ROW_TAG:

@@ -19,11 +19,11 @@ import torch
 
 from cordwood.codecs.dtypes import BY_CODE, DTYPES
 from cordwood.common.resources import default_threads, physical_memory
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.store.reading.buffers import Allocate, check_memory, new_tensor, release
 from cordwood.store.reading.image_treatment import Seeds, Treated, Treatment
-from cordwood.store.reading.native_errors import OUT_SHAPE, PLAN_MISSING, fault_error
+from cordwood.store.reading.native_errors import OUT_SHAPE, fault_error
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.reading.shards import Shards
 from cordwood.store.schema.node import ARRAYS
@@ -183,7 +183,7 @@ class Reader(Shards):
             if answer[0] == "attach":
                 self._attach(answer[1])
                 continue
-            lacking = [int(numbers[fault[0]]) for _, fault in answer[1] if fault[1] == PLAN_MISSING]
+            lacking = [int(numbers[fault[0]]) for _, fault in answer[1] if fault[1] == Reason.PLAN_MISSING]
             # One that brings a new plan is enough: most samples lack the same.
             if not any(self._plans.load(plans, *self._plan_places(number)) for number in lacking):
                 return False, answer[1]
@@ -201,7 +201,7 @@ class Reader(Shards):
 
     def _error(self, number: int, leaf: Leaf | None, fault: Any) -> FormatError:
         where = self.where(number, leaf)
-        if fault[1] == PLAN_MISSING:
+        if fault[1] == Reason.PLAN_MISSING:
             self._plans.explain(*self._plan_places(number), where)
         return fault_error(where, fault)
 
@@ -309,7 +309,9 @@ class Reader(Shards):
                 self._attach(answer[1])
                 continue
             which, fault = answer[1][0]
-            if fault[1] != PLAN_MISSING or not self._plans.load(plans, *self._plan_places(int(numbers[fault[0]]))):
+            if fault[1] != Reason.PLAN_MISSING or not self._plans.load(
+                plans, *self._plan_places(int(numbers[fault[0]]))
+            ):
                 raise self._error(int(numbers[fault[0]]), leaf if which >= 0 else None, fault)
         code = DTYPES[_stored(leaf)].code
         for position, found in enumerate(answer):

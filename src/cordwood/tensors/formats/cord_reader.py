@@ -11,7 +11,7 @@ from torch.storage import UntypedStorage
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.common.text import brief
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
@@ -22,7 +22,6 @@ from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry
 
 _MOST_PADDING = 15
-_CHECKSUM_REASON = 15
 _LARGEST_STORAGE = 1 << 56
 _IN_MEMORY = 1 << 20  # such a file was read whole when it was opened
 _BATCH = 8 << 20
@@ -85,7 +84,7 @@ class CordFile:
         if crc != entry.crc:
             raise FormatError(
                 f"{self.source.name}: the checksum of {name} is {crc:08x}, not {entry.crc:08x}; the file is damaged",
-                _CHECKSUM_REASON,
+                Reason.BLOCK_CHECKSUM,
             )
         return data
 
@@ -113,14 +112,14 @@ class CordFile:
             raise FormatError(
                 f"{self.source.name}: version {version[0]}.{version[1]} of the format, and this Cordwood reads "
                 f"{VERSION[0]}.x; install a newer one",
-                3,
+                Reason.VERSION,
             )
         requires = manifest.get("requires", [])
         if not isinstance(requires, list) or requires:
             raise FormatError(
                 f"{self.source.name}: the file needs {brief(requires)}, which this Cordwood does not know; install "
                 "a newer one",
-                4,
+                Reason.FLAGS,
             )
 
     def _read_rows(self) -> dict[str, StorageRow]:
@@ -211,7 +210,7 @@ class CordFile:
             raise FormatError(
                 f"{self.source.name}: {record.name}: the checksum of its bytes is {_native.crc32c(out):08x}, not "
                 f"{record.crc32c:08x}; the record is damaged",
-                _CHECKSUM_REASON,
+                Reason.BLOCK_CHECKSUM,
             )
 
     def can_map(self, key: str) -> bool:

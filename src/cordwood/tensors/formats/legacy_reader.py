@@ -6,7 +6,7 @@ from typing import Any
 from torch.storage import UntypedStorage
 
 from cordwood.common.text import brief
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.pt_reader import slice_storage
@@ -16,7 +16,6 @@ from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.describe import Description, Global, describe
 
 _FIRST_READ = 1 << 20
-_TRUNCATED = 1  # the number of "truncated" among the reasons
 MAGIC_PICKLE = b"\x8a\n" + MAGIC_NUMBER.to_bytes(10, "little") + b"."  # after the two bytes of the protocol
 
 
@@ -44,7 +43,7 @@ class LegacyFile:
             try:
                 keys = self._parse(data, allotment.left)
             except FormatError as error:
-                if length == source.size or error.reason != _TRUNCATED:
+                if length == source.size or error.reason != Reason.TRUNCATED:
                     raise
             else:
                 break
@@ -82,7 +81,7 @@ class LegacyFile:
                 raise FormatError(
                     f"{self.source.name}: storage {key[:40]} needs {nbytes} bytes at {position + 8}, but the file "
                     f"ends at {self.source.size}; it was cut short",
-                    1,
+                    Reason.TRUNCATED,
                 )
             count = int.from_bytes(bytes(self.source.read(position, 8)), "little", signed=True)
             if count != numel:

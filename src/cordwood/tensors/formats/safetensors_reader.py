@@ -10,7 +10,7 @@ import torch
 from torch.storage import UntypedStorage
 
 from cordwood.common.text import brief
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.pt_reader import slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
@@ -112,7 +112,7 @@ class SafetensorsFile:
             raise FormatError(
                 f"{where} needs {nbytes} bytes, and its offsets are {start} to {end} of {self.source.size - data}; "
                 "the file is damaged or cut short",
-                1,
+                Reason.TRUNCATED,
             )
         return TensorEntry(name, dtype, tuple(shape), data + start, nbytes)
 

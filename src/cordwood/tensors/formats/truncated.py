@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import TensorFile, open_file
 from cordwood.tensors.formats.legacy_reader import LegacyFile, is_key, is_legacy
@@ -24,7 +24,6 @@ from cordwood.tensors.unpickle.describe import Description
 
 _FIRST_BYTES = 64
 _MOST_DIMENSIONS = 64
-_LIMIT_REASON = 26
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ def open_what_is_left(source: ByteSource, allotment: Allotment) -> Opened:
     try:
         file = open_file(source, allotment, recover=True)
     except FormatError as error:
-        if error.reason == _LIMIT_REASON:
+        if error.reason == Reason.LIMIT:
             raise
         allotment.taken = taken
         first = bytes(source.read(0, min(source.size, _FIRST_BYTES)))

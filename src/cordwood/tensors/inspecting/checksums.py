@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import TensorFile
 from cordwood.tensors.formats.pt_reader import PtFile
@@ -12,8 +12,6 @@ from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_reader import Archive, ZipEntry
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
-
-_LIMIT_REASON = 26
 
 
 @dataclass(slots=True)
@@ -83,7 +81,7 @@ def _check_cord(file: CordFile, progress: Progress | None) -> Checked:
         try:
             file.read([key], Allotment(None))
         except FormatError as error:
-            if error.reason == _LIMIT_REASON:
+            if error.reason == Reason.LIMIT:
                 skipped += 1  # larger than the memory of this machine, which is no damage
             else:
                 checked.damaged.append(str(error))

@@ -1,9 +1,8 @@
 """How much memory a file may make us reserve."""
 
 from cordwood.common.resources import physical_memory
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 
-_LIMIT_REASON = 26
 _OBJECTS_A_BYTE = 32  # an empty list takes that for each of the three bytes that write it
 _FREE_TEXT = 1 << 20
 
@@ -28,7 +27,7 @@ class Allotment:
             raise FormatError(
                 f"{what} needs {nbytes} bytes, {self.taken} are taken, and the limit is {self.limit}; "
                 "raise it with limit=... if the file is to be trusted",
-                _LIMIT_REASON,
+                Reason.LIMIT,
             )
         self.taken += nbytes
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from cordwood.common.suggest import MissingFileError
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 
 _SMALL = 1 << 20  # a file up to this size is read whole at opening
 _AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
-_TRUNCATED = 1  # the number of "truncated" among the reasons
 # Seekable in name only: going back in a compressed stream means to inflate it again from its start.
 _COMPRESSED = frozenset({"bz2", "gzip", "lzma", "zipfile"})
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -87,7 +86,7 @@ class ByteSource(ABC):
         return FormatError(
             f"{self.name}: found {found} bytes at offset {offset}, expected {length}: the file has {self.size} bytes. "
             "It was cut short or is damaged: fetch or write it again.",
-            _TRUNCATED,
+            Reason.TRUNCATED,
         )
 
 

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from cordwood.errors import FormatError
+from cordwood.errors import FormatError, Reason
 from cordwood.tensors.io.source import ByteSource
 
 STORED: Final = 0
@@ -37,7 +37,6 @@ MAX32: Final = 0xFFFFFFFF
 
 _LONGEST_COMMENT = MAX16
 _PIECE = 1 << 18  # bytes that are searched at a time
-_TRUNCATED = 1  # the number of "truncated" among the reasons
 # Empty, absolute (also the Windows way), with a zero byte, or with a step up.
 _TRAP = re.compile(r"\A\Z|\A[/\\]|\A[A-Za-z]:[/\\]|\0|(?:\A|[/\\])\.\.(?:[/\\]|\Z)")
 
@@ -128,7 +127,7 @@ def _find_end(source: ByteSource) -> tuple[int, tuple[int, ...]]:
             raise FormatError(
                 f"{source.name}: found no end record in the last {length} bytes, expected one (of a zip archive) with "
                 "nothing behind it. The file was cut short or is damaged: fetch or write it again.",
-                _TRUNCATED,
+                Reason.TRUNCATED,
             )
         length = min(size, END.size + _LONGEST_COMMENT)
 

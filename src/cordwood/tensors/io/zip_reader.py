@@ -12,7 +12,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_directory import (
@@ -36,7 +36,6 @@ _METHODS = {1: "shrunk", 6: "imploded", 9: "deflate64", 12: "bzip2", 14: "lzma",
 _BEST_RATIO = 1032
 _PIECE = 1 << 18  # bytes that pass through memory at a time
 _PIECE_DEFLATED = 1 << 16  # small, because what is left of it is copied whenever a piece of output is full
-_TRUNCATED, _LIMIT = 1, 26  # numbers of reasons
 
 
 def is_zip(first_bytes: bytes | memoryview) -> bool:
@@ -108,7 +107,7 @@ class Archive:
                 entry,
                 f"found a size of {size}, expected at most {stored * _BEST_RATIO}, the most that {stored} deflated "
                 "bytes can inflate to: the archive is damaged or a bomb.",
-                _LIMIT,
+                Reason.LIMIT,
             )
         name = entry.raw_name
         header = source.read(entry.header, LOCAL.size + len(name))
@@ -142,7 +141,7 @@ class Archive:
             raise self._refused(
                 entry,
                 f"found {entry.size} bytes, expected at most {limit}. If you trust the source, allow more.",
-                _LIMIT,
+                Reason.LIMIT,
             )
         if entry.method == STORED:
             return bytes(self.source.read(self.start(entry), entry.stored))
@@ -197,4 +196,4 @@ class Archive:
             ) from None
         if left or not stream.eof:
             found = f"found {entry.size - left} inflated bytes in a deflate stream that ends early"
-            raise self._refused(entry, f"{found}, expected {entry.size}.", _TRUNCATED)
+            raise self._refused(entry, f"{found}, expected {entry.size}.", Reason.TRUNCATED)

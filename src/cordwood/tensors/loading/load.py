@@ -10,7 +10,7 @@ import torch
 from torch.storage import TypedStorage
 
 from cordwood.common.arguments import checks_keywords
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.formats.detect import PickledFile, open_file
 from cordwood.tensors.formats.legacy_reader import LegacyFile
@@ -23,8 +23,6 @@ from cordwood.tensors.loading.storages import Storages, default_mmap, is_meta, l
 from cordwood.tensors.unpickle.allowlist import Allowed, StorageKind
 from cordwood.tensors.unpickle.machine import Machine
 from cordwood.tensors.unpickle.renamed import moved
-
-_LIMIT_REASON = 26
 
 
 @checks_keywords("cw.load")
@@ -89,7 +87,7 @@ def _enough_memory(name: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise FormatError(
-            f"{name}: {error or 'what it holds'}; the machine has less memory than the file needs", _LIMIT_REASON
+            f"{name}: {error or 'what it holds'}; the machine has less memory than the file needs", Reason.LIMIT
         ) from error
 
 

@@ -11,7 +11,7 @@ from torch.storage import TypedStorage, UntypedStorage
 
 from cordwood.common.html import MOST_ROWS, sentence, table, title, together
 from cordwood.common.text import counted
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.formats.safetensors_reader import SafetensorsFile, TensorEntry
 from cordwood.tensors.formats.truncated import CutSafetensorsFile, open_what_is_left
@@ -225,7 +225,7 @@ class _Rows:
 
     def tensor(self, name: str) -> torch.Tensor:
         if isinstance(self._file, CutSafetensorsFile) and name in self._file.lost:
-            raise FormatError(self._file.lost[name], 1)
+            raise FormatError(self._file.lost[name], Reason.TRUNCATED)
         row = self._file.rows[name]
         if self._meta:
             return torch.empty(row.shape, dtype=row.dtype, device="meta")

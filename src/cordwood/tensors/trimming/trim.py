@@ -11,7 +11,7 @@ import numpy as np
 from cordwood.common.arguments import checks_keywords
 from cordwood.common.html import bars, plain, together
 from cordwood.common.text import change, human, printable
-from cordwood.errors import FormatError, UsageError
+from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.content.file_content import PackedStorage, Parcel
 from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import open_file
@@ -27,8 +27,6 @@ from cordwood.tensors.saving.collect import TRIPWIRE
 from cordwood.tensors.saving.save import Target
 from cordwood.tensors.trimming.rewrite import Rewritten, SeenStorage
 from cordwood.tensors.trimming.verify import verify
-
-_CHECKSUM_REASON = 15
 
 
 @dataclass(slots=True)
@@ -102,7 +100,7 @@ def trim(
             raise FormatError(
                 f"{source.name} is damaged and was left as it is, because its checksums are the proof of that: "
                 f"{result.damaged[0]}; trim it to another file to keep what can be read",
-                _CHECKSUM_REASON,
+                Reason.BLOCK_CHECKSUM,
             )
         unchecked = sum(packed.nbytes != seen.nbytes for packed, seen in _pairs(rewritten))
         if unchecked and isinstance(file, PtFile):

@@ -17,13 +17,12 @@ from typing import Any, NoReturn, Protocol
 
 from cordwood.common.resources import physical_memory
 from cordwood.common.text import RefusedPickle, reason_of
-from cordwood.errors import CordwoodError, FormatError
+from cordwood.errors import CordwoodError, FormatError, Reason
 from cordwood.tensors.unpickle.hash_guard import KeyGuard
-from cordwood.tensors.unpickle.opcode_handlers import LONGEST_NAME, OPCODES, STOP, TRUNCATED, WEIGHTS
+from cordwood.tensors.unpickle.opcode_handlers import LONGEST_NAME, OPCODES, STOP, WEIGHTS
 from cordwood.tensors.unpickle.work_budget import FREE
 
 _LARGE = 4096  # bytes of one value from which they are counted
-_LIMIT = 26  # the number of the reason
 
 
 class PickleHooks(Protocol):
@@ -110,7 +109,7 @@ class Machine:
             while True:
                 at = self.opcode_at = self.position
                 if at >= size:
-                    self.fail("it ends before its STOP opcode", TRUNCATED)
+                    self.fail("it ends before its STOP opcode", Reason.TRUNCATED)
                 opcode = data[at]
                 if opcode == STOP:
                     break
@@ -119,7 +118,7 @@ class Machine:
                     self.fail(f"opcode 0x{opcode:02x}, which no file of torch's has")
                 self.room -= weights[opcode]
                 if self.room < 0:
-                    self.fail("its values need more memory than the limit; raise it with limit=...", _LIMIT)
+                    self.fail("its values need more memory than the limit; raise it with limit=...", Reason.LIMIT)
                 self.position = at + 1
                 handler(self)
         except (CordwoodError, OSError):
@@ -128,7 +127,7 @@ class Machine:
             self.fail(str(error))
         except (IndexError, struct.error):
             # No opcode has more than 9 bytes before its text: further from the end it is the stack that is short.
-            self.fail("an opcode asks for more than there is", TRUNCATED if self.position + 9 > size else 0)
+            self.fail("an opcode asks for more than there is", Reason.TRUNCATED if self.position + 9 > size else 0)
         except Exception as error:  # whatever torch and Python say to values that make no sense
             self.fail(f"{type(error).__name__}: {reason_of(error)}", cause=error)
         self.position += 1
@@ -152,7 +151,7 @@ class Machine:
         begin = self.position
         end = begin + count
         if end > len(self.data):
-            self.fail(f"a value of {count} bytes, with {len(self.data) - begin} left", TRUNCATED)
+            self.fail(f"a value of {count} bytes, with {len(self.data) - begin} left", Reason.TRUNCATED)
         if count > _LARGE:
             self.room -= 4 * count  # text may take four bytes a character
         self.position = end
@@ -161,7 +160,7 @@ class Machine:
     def line(self) -> str:
         end = self.data.find(b"\n", self.position)
         if end < 0:
-            self.fail("a line that does not end", TRUNCATED)
+            self.fail("a line that does not end", Reason.TRUNCATED)
         if end - self.position > LONGEST_NAME:
             self.fail(f"a name of {end - self.position} bytes")
         text = self.data[self.position : end].decode()

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cordwood.errors import Reason
+
 if TYPE_CHECKING:
     from cordwood.tensors.unpickle.machine import Machine
 
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
 # Python itself nests some thousand levels deep before it gives up; no checkpoint comes near.
 DEEPEST = 2000
 LONGEST_NAME = 1000  # of a global; it is looked at often
-TRUNCATED = 1  # the number of the reason
 
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
@@ -75,7 +76,7 @@ def _length(m: "Machine", width: int) -> int:
     begin = m.position
     m.position = begin + width
     if m.position > len(m.data):
-        m.fail(f"a number of {width} bytes, with {len(m.data) - begin} left", TRUNCATED)
+        m.fail(f"a number of {width} bytes, with {len(m.data) - begin} left", Reason.TRUNCATED)
     return int.from_bytes(m.data[begin : m.position], "little")
 
 
