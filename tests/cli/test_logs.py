@@ -68,7 +68,9 @@ def test_a_script_that_configures_logging_shows_it_itself() -> None:
 
 def test_a_level_that_is_none_is_wrong_use() -> None:
     code, said = run_python(COMMAND.format(before=""), CORDWOOD_LOG="debg")
-    assert said == ("cordwood: CORDWOOD_LOG is 'debg', but can be debug, info, warning, error; did you mean 'debug'?\n")
+    assert said == (
+        "cordwood: CORDWOOD_LOG must be 'debug', 'info', 'warning' or 'error', got 'debg'; did you mean 'debug'?\n"
+    )
     assert code == 2
 
 

@@ -51,7 +51,7 @@ def test_there_are_ml_dtypes_to_try() -> None:
         (np.zeros(3, np.uint8), "bfloat16", "dtype='bfloat16' needs an array of uint16 (its bits), not of uint8"),
         (np.zeros(3, np.float32), "uint32", "dtype='uint32' needs an array of uint32 (its bits), not of float32"),
         (np.zeros(3, np.int8), "float8_e5m2", "needs an array of uint8 (its bits), not of int8"),
-        (np.zeros(3, np.uint8), "float8", "dtype='float8' is not known; known are bool, uint8"),
+        (np.zeros(3, np.uint8), "float8", "dtype must be 'bool', 'uint8'"),
         (np.array(["a"]), None, "an array of dtype <U1 cannot be encoded: plain numbers can"),
         (np.array([None]), None, "an array of dtype object cannot be encoded"),
         (np.zeros(3, "M8[s]"), None, "an array of dtype datetime64[s] cannot be encoded"),

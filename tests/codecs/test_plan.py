@@ -54,8 +54,8 @@ def test_how_it_prints(stages: tuple[Stage, ...], shown: str) -> None:
 @pytest.mark.parametrize(
     ("goal", "dtype", "stages", "message"),
     [
-        ("tiny", "uint8", (Raw(),), "goal is 'tiny', but can be 'small', 'balanced', 'fast', 'raw'"),
-        ("small", "uint9", (Raw(),), "dtype is 'uint9', but can be bool, uint8"),
+        ("tiny", "uint8", (Raw(),), "goal must be 'small', 'balanced', 'fast' or 'raw', got 'tiny'"),
+        ("small", "uint9", (Raw(),), "dtype must be 'bool', 'uint8'"),
         ("small", "uint8", (), "does not go value | predict | planes | coder"),
         ("small", "uint8", (Narrow(),), "does not go value | predict | planes | coder"),
         ("small", "uint8", (Raw(), Narrow()), "the chain raw | narrow does not go"),

@@ -1,4 +1,4 @@
-"""Keywords that a function does not have: what may have been meant is said, and everything else is as without."""
+"""Keywords that a function does not have, and values that an argument cannot have: what is meant is said."""
 
 import inspect
 import pickle
@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import cordwood as cw
-from cordwood.common.arguments import checks_keywords
+from cordwood.common.arguments import callable_or_none, checks_keywords, one_of, true_or_false, whole_number
 from tests.store.small_stores import write_store
 
 
@@ -106,3 +108,50 @@ def test_what_is_checked_is_what_it_was() -> None:
         "shard_bytes",
         "threads",
     ]
+
+
+def refusal(check: Callable[..., Any], *arguments: Any, **keywords: Any) -> str:
+    with pytest.raises(cw.UsageError) as caught:
+        check("x", *arguments, **keywords)
+    return str(caught.value)
+
+
+def test_one_of_some_words() -> None:
+    assert one_of("x", "ram", ("auto", "mmap", "ram")) == "ram"
+    assert refusal(one_of, "rm", ("auto", "mmap", "ram")) == (
+        "x must be 'auto', 'mmap' or 'ram', got 'rm'; did you mean 'ram'?"
+    )
+    assert refusal(one_of, "zzz", {"auto": 1, "mmap": 2}) == "x must be 'auto' or 'mmap', got 'zzz'"
+    assert refusal(one_of, np.zeros(3), ["pt"]) == "x must be 'pt', got a ndarray"
+    assert refusal(one_of, None, ["pt"]) == "x must be 'pt', got None"
+
+
+@pytest.mark.parametrize("given", [3, np.int64(3), np.uint8(3), torch.tensor(3)])
+def test_a_whole_number_becomes_one_of_pythons(given: Any) -> None:
+    found = whole_number("x", given, 1, 3)
+    assert found == 3
+    assert type(found) is int
+
+
+@pytest.mark.parametrize("given", [0, 4, True, False, 2.0, "2", None, torch.tensor(2.0), np.float32(2), [2]])
+def test_what_is_no_whole_number_of_the_range(given: Any) -> None:
+    assert refusal(whole_number, given, 1, 3).startswith("x must be a whole number from 1 to 3, got ")
+
+
+def test_a_whole_number_may_have_no_upper_bound_or_be_described() -> None:
+    assert whole_number("x", 1 << 100) == 1 << 100
+    assert refusal(whole_number, -1) == "x must be a whole number, 0 or more, got -1"
+    assert refusal(whole_number, -1, what="a number of bytes") == "x must be a number of bytes, got -1"
+
+
+def test_true_or_false_and_nothing_like_it() -> None:
+    assert true_or_false("x", True) is True
+    assert true_or_false("x", False) is False
+    for given in (1, 0, None, "yes", np.True_):
+        assert refusal(true_or_false, given).startswith("x must be True or False, got ")
+
+
+def test_something_to_call_or_none() -> None:
+    assert callable_or_none("x", None) is None
+    assert callable_or_none("x", len) is len
+    assert refusal(callable_or_none, 3) == "x must be a function or None, got 3"

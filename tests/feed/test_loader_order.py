@@ -112,7 +112,7 @@ def test_an_epoch_that_is_left_early_is_over(ds: cw.Dataset) -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, "1", None, True, 1 << 62])
 def test_what_is_no_epoch_is_refused(ds: cw.Dataset, wrong: Any) -> None:
-    with pytest.raises(UsageError, match="an epoch is a whole number"):
+    with pytest.raises(UsageError, match="epoch must be a whole number"):
         Loader(ds).set_epoch(wrong)
 
 

@@ -186,7 +186,7 @@ def test_without_samples_it_is_said_why() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1, 2.5, True])
 def test_a_limit_that_cannot_be_meant(limit: Any) -> None:
-    with pytest.raises(UsageError, match="limit is"):
+    with pytest.raises(UsageError, match="limit must be"):
         tried(Numbers(3), limit=limit)
 
 

@@ -230,7 +230,7 @@ def test_what_extend_does_not_take(batch: Any, tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"goal": "tiny"}, "goal is 'tiny'"),
-        ({"mode": "w"}, "mode is 'w'"),
+        ({"mode": "w"}, "mode must be 'create', "),
         ({"shard_bytes": 0}, "shard_bytes is 0"),
         ({"shard_bytes": 1.5}, r"shard_bytes is 1\.5"),
         ({"threads": 0}, "threads is 0"),

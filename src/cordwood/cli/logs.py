@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cordwood.common.suggest import did_you_mean
-from cordwood.errors import UsageError
+from cordwood.common.arguments import one_of
 
 VARIABLE = "CORDWOOD_LOG"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -49,10 +48,7 @@ def _word() -> str:
 
 
 def _level() -> int:
-    word = _word()
-    if word not in _LEVELS:
-        raise UsageError(f"{VARIABLE} is {word!r}, but can be {', '.join(_LEVELS)}{did_you_mean(word, _LEVELS)}")
-    return _LEVELS[word]
+    return _LEVELS[one_of(VARIABLE, _word(), _LEVELS)]
 
 
 class _OneLineFormatter(logging.Formatter):

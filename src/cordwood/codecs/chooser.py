@@ -29,7 +29,7 @@ from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
-from cordwood.common.suggest import did_you_mean
+from cordwood.common.arguments import one_of
 from cordwood.errors import UsageError
 from cordwood.native import _native
 
@@ -84,8 +84,7 @@ def plan(
     be read, unless ``own``: then the plan keeps palettes, tables and dictionaries, frames are smaller (much, when
     arrays are small), and ``decode`` must be given the plan.
     """
-    if goal not in GOALS:
-        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}{did_you_mean(goal, GOALS)}")
+    one_of("goal", goal, GOALS)
     listed = [arrays] if isinstance(arrays, np.ndarray) else [np.asarray(array) for array in arrays]
     if not listed:
         raise UsageError("a plan needs at least one array to look at")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.common.suggest import did_you_mean
+from cordwood.common.arguments import one_of
 from cordwood.errors import UsageError
 
 Array = npt.NDArray[np.generic]
@@ -80,9 +80,7 @@ def dtype_of(array: Array, name: str | None = None) -> DType:
                 "Objects and strings have no fixed bytes; convert them first."
             )
         return found
-    found = DTYPES.get(name)
-    if found is None:
-        raise UsageError(f"dtype={name!r} is not known; known are {', '.join(DTYPES)}{did_you_mean(name, DTYPES)}")
+    found = DTYPES.get(name) or DTYPES[one_of("dtype", name, DTYPES)]
     if array.dtype.name not in (name, found.carrier):
         raise UsageError(f"dtype={name!r} needs an array of {found.carrier} (its bits), not of {array.dtype}")
     return found

@@ -16,6 +16,7 @@ from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.plan import GOALS, Plan, fallback
 from cordwood.codecs.stages.palette import Palette
+from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import UsageError
 from cordwood.native import _native
@@ -32,9 +33,7 @@ PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
 def _threads(threads: int | None) -> int:
     if threads is None:
         return default_threads()
-    if threads < 1:
-        raise UsageError(f"threads is {threads}, but is at least 1; None means all cores of this process")
-    return min(threads, 256)
+    return min(whole_number("threads", threads, 1), 256)
 
 
 def _limit(limit: int | None) -> int:

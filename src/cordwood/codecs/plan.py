@@ -26,6 +26,7 @@ from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
+from cordwood.common.arguments import one_of
 from cordwood.errors import FormatError, Reason, UsageError
 
 GOALS = ("small", "balanced", "fast", "raw")
@@ -45,10 +46,8 @@ class Plan:
     assets: Assets = field(default_factory=Assets)
 
     def __post_init__(self) -> None:
-        if self.goal not in GOALS:
-            raise UsageError(f"goal is {self.goal!r}, but can be {', '.join(map(repr, GOALS))}")
-        if self.dtype not in DTYPES:
-            raise UsageError(f"dtype is {self.dtype!r}, but can be {', '.join(DTYPES)}")
+        one_of("goal", self.goal, GOALS)
+        one_of("dtype", self.dtype, DTYPES)
         if not all(isinstance(stage, Stage) for stage in self.stages):
             raise UsageError(f"stages are made of {', '.join(STAGES)}, but these are {self.stages!r}")
         places = [stage.place for stage in self.stages]

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from cordwood.common.arguments import checks_keywords
+from cordwood.common.arguments import callable_or_none, checks_keywords, one_of, true_or_false, whole_number
 from cordwood.common.forks import ForkSafeLock
-from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.feed import arguments
 from cordwood.feed.ahead import shard_memory as memories
 from cordwood.feed.ahead.background import Background
 from cordwood.feed.ahead.pace import ReadAhead
-from cordwood.feed.arguments import store_of
+from cordwood.feed.arguments import count, store_of
 from cordwood.feed.augment.random_check import warn_if_random
 from cordwood.feed.augment.treatments import check_first, treatments_of
 from cordwood.feed.batches.collate import Collation
@@ -52,6 +50,9 @@ _DATALOADER_KEYWORDS = {  # what its users look for here
     "prefetch_factor": "is called prefetch here",
     "worker_init_fn": "is not needed: there are no worker processes",
 }
+
+
+_MOST_WORKERS = 4096
 
 
 class Loader:
@@ -126,24 +127,24 @@ class Loader:
         on_damage: str = "raise",
     ) -> None:
         self.dataset = dataset
-        self.batch_size = arguments.plain(batch_size)
-        self.drop_last = arguments.flag("drop_last", drop_last)
-        self.pad = arguments.flag("pad", pad)
+        self.batch_size = whole_number("batch_size", batch_size, 1)
+        self.drop_last = true_or_false("drop_last", drop_last)
+        self.pad = true_or_false("pad", pad)
         self.device = device_of(device)
         self.batch_sampler = None  # frameworks ask for it where there is a sampler
         self._store = store_of(dataset)
-        self._seed, self._shuffle = arguments.plain(seed), shuffle
-        self._order = order_of(len(self._store), shuffle, self._seed, sampler)
+        self._order = order_of(len(self._store), shuffle, seed, sampler)
+        self._seed, self._shuffle = int(seed), shuffle
         self._rank, self._world_size = rank, world_size
         self._steps()  # refuses what cannot be before anything is begun
-        self._transform = arguments.function("transform", transform)
-        self._sample_transform = arguments.function("sample_transform", sample_transform)
-        self._pace = ReadAhead(
-            arguments.count("threads", threads, most=256), arguments.count("prefetch", prefetch, most=1 << 16)
+        self._transform = callable_or_none("transform", transform)
+        self._sample_transform = callable_or_none("sample_transform", sample_transform)
+        self._pace = ReadAhead(count("threads", threads, most=256), count("prefetch", prefetch, most=1 << 16))
+        self._sample_workers = whole_number(
+            "sample_workers", sample_workers, 0, _MOST_WORKERS, "a number of processes, 0 for threads"
         )
-        self._sample_workers = arguments.workers(sample_workers)
-        self._memory = memories.checked(memory)
-        self._skip = arguments.skips(on_damage)
+        self._memory = one_of("memory", memory, memories.CHOICES)
+        self._skip = one_of("on_damage", on_damage, ("raise", "skip")) == "skip"
         leaves = self._store._assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
         check_first(self._store, self._treatments)
@@ -261,9 +262,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next ``iter()`` is of this epoch. A state that was loaded for this very epoch stays in force."""
-        epoch = arguments.plain(epoch)
-        if type(epoch) is not int or not 0 <= epoch < LAST_EPOCH:
-            raise UsageError(f"an epoch is a whole number from 0 on, not {brief(epoch)}")
+        epoch = whole_number("epoch", epoch, 0, LAST_EPOCH - 1)
         with self._lock:
             if self._next is None or self._next.epoch != epoch:
                 self._next = OrderPosition(epoch, 0, 0)

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads
 from cordwood.common.seeding import seed_generators
 from cordwood.errors import PackError, UsageError
@@ -135,8 +136,7 @@ def estimate(
 
     PackError if all of them fail, UsageError if the transform drops them all.
     """
-    if type(limit) is not int or limit < 1:
-        raise UsageError(f"limit is {limit!r}, but is the number of inputs to try: 200 will do")
+    limit = whole_number("limit", limit, 1, what="the number of inputs to try (200 will do)")
     begin, end = span
     if end is None:
         end = source.count

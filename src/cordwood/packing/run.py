@@ -4,11 +4,10 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from operator import index
 from pathlib import Path
 from typing import Any
 
-from cordwood.common.arguments import checks_keywords
+from cordwood.common.arguments import checks_keywords, whole_number
 from cordwood.common.resources import default_threads
 from cordwood.errors import PackError, UsageError
 from cordwood.packing.dry_run import estimate
@@ -88,12 +87,13 @@ def pack(
     ``progress``: None shows a bar, False nothing, a function is told (`PackProgress`). ``limit`` packs nothing, tries
     so many inputs, and returns an `Estimate` of size, time and use.
     """
+    size = whole_number("batch_size", batch_size, 1, 1 << 20)
     settings = Settings(
         checked_options(goal, shard_bytes, fields),
-        _checked_batch(batched, batch_size),
-        _checked_workers(workers),
-        _checked("seed", seed, -(1 << 63), 1 << 63),
-        _checked("retries", retries, 0, 1 << 31) if on_error == "retry" else 0,
+        size if batched else 1,
+        default_threads() if workers is None else whole_number("workers", workers, 0, MOST_WORKERS),
+        whole_number("seed", seed, -(1 << 63), (1 << 63) - 1, "a whole number from -2**63 to 2**63 - 1"),
+        whole_number("retries", retries, 0, (1 << 31) - 1) if on_error == "retry" else 0,
         parsed_part(part),
         accept_changed_transform,
     )
@@ -155,22 +155,6 @@ def _estimated(
         stops_at_failures=stops_at_failures,
         starting=starting,
     )
-
-
-def _checked(name: str, value: Any, least: int, most: int) -> int:
-    number = index(value) if hasattr(type(value), "__index__") and not isinstance(value, bool) else least - 1
-    if not least <= number < most:
-        raise UsageError(f"{name} is {value!r}, but is a whole number" + (f" of {least} or more" if least >= 0 else ""))
-    return number
-
-
-def _checked_batch(batched: bool, batch_size: int) -> int:
-    size = _checked("batch_size", batch_size, 1, 1 << 20)
-    return size if batched else 1
-
-
-def _checked_workers(workers: int | None) -> int:
-    return default_threads() if workers is None else _checked("workers", workers, 0, MOST_WORKERS)
 
 
 def _useful_workers(source: Source, settings: Settings) -> int:

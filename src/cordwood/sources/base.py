@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
+from cordwood.common.arguments import one_of, whole_number
 from cordwood.errors import UsageError
 
 DECODE: Final = ("tensor", "pil", "none")
@@ -52,14 +53,10 @@ class SourceOptions:
     follow_links: bool = False  # out of the folder
 
     def __post_init__(self) -> None:
-        if self.decode not in DECODE:
-            raise UsageError(f"decode={self.decode!r:.100} is none of {', '.join(map(repr, DECODE))}")
-        for name, least in (("decode_size", 1), ("most_pixels", 1)):
-            value = getattr(self, name)
-            if value is None and name == "decode_size":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UsageError(f"{name}={value!r:.100} is not a whole number of {least} or more")
+        one_of("decode", self.decode, DECODE)
+        object.__setattr__(self, "most_pixels", whole_number("most_pixels", self.most_pixels, 1))
+        if self.decode_size is not None:
+            object.__setattr__(self, "decode_size", whole_number("decode_size", self.decode_size, 1))
 
 
 class Source(ABC):

@@ -186,7 +186,7 @@ def test_one_at_a_time() -> None:
     with pytest.raises(cw.UsageError, match="has had its block"), d:
         pass
     for steps in (0, True):
-        with pytest.raises(cw.UsageError, match=f"steps is {steps}"):
+        with pytest.raises(cw.UsageError, match=f"steps must be a whole number, 1 or more, got {steps}"):
             cw.diagnose(steps=steps)
 
 

@@ -1,6 +1,7 @@
 """Which memory is chosen: a copy for files on a network that fit, else the files; and whether those fit at all."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import cordwood as cw
 from cordwood.common.resources import physical_memory
 from cordwood.errors import UsageError
 from cordwood.feed.ahead import shard_memory as memory
-from cordwood.feed.ahead.shard_memory import Chosen, checked, chosen, is_remote
+from cordwood.feed.ahead.shard_memory import Chosen, chosen, is_remote
 
 MOUNTS = [
     "/dev/vda / ext4 rw 0 0",
@@ -78,9 +79,9 @@ def test_a_copy_that_does_not_fit_is_refused(dataset: cw.Dataset, monkeypatch: p
 
 
 @pytest.mark.parametrize("wrong", ["disk", "", None, 3])
-def test_other_words_are_refused(wrong: object) -> None:
-    with pytest.raises(UsageError, match="'auto', 'mmap', 'ram'"):
-        checked(wrong)
+def test_other_words_are_refused(dataset: cw.Dataset, wrong: Any) -> None:
+    with pytest.raises(UsageError, match="'auto', 'mmap' or 'ram'"):
+        cw.Loader(dataset, memory=wrong)
 
 
 def test_memory_that_is_free_is_some_of_the_machine() -> None:

@@ -127,12 +127,12 @@ def test_what_names_no_samples_is_refused(sampler: Any, message: str) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.0, True, "0", None])
 def test_seeds_that_cannot_be_are_refused(seed: Any) -> None:
-    with pytest.raises(UsageError, match="seed is"):
+    with pytest.raises(UsageError, match="seed must be"):
         order_of(10, True, seed)
 
 
 def test_shuffle_is_yes_or_no() -> None:
-    with pytest.raises(UsageError, match="shuffle is 'no'"):
+    with pytest.raises(UsageError, match="shuffle must be True or False, got 'no'"):
         order_of(10, "no", 0)  # type: ignore[arg-type]
 
 

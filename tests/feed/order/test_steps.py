@@ -154,7 +154,7 @@ def test_lengths_of_trillions_cost_nothing() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.0, True, None, "8"])
 def test_batch_sizes_that_cannot_be_are_refused(batch_size: object) -> None:
-    with pytest.raises(UsageError, match="batch_size is"):
+    with pytest.raises(UsageError, match="batch_size must be"):
         RankBatches(10, batch_size)  # type: ignore[arg-type]
 
 

@@ -460,7 +460,7 @@ def test_what_is_listed_of_inputs_that_are_done_again_is_taken_back(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"on_error": "ignore"}, "on_error is 'ignore', but can be 'fail', 'skip', 'retry'"),
+        ({"on_error": "ignore"}, "on_error must be 'fail', 'skip' or 'retry', got 'ignore'"),
         ({"most_errors": -1}, "most_errors is -1"),
         ({"on_error": "retry", "retries": -1}, "retries is -1"),
         ({"workers": -1}, "workers is -1"),

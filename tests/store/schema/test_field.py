@@ -23,10 +23,10 @@ def test_classes_become_a_tuple_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"goal": "tiny"}, "goal='tiny' is not known; known are small, balanced, fast, raw"),
+        ({"goal": "tiny"}, "goal must be 'small', 'balanced', 'fast' or 'raw', got 'tiny'"),
         ({"store_as": "int8"}, "store_as='int8' is not possible.*float16, bfloat16, float32"),
         ({"store_as": "float64"}, "store_as='float64' is not possible"),
-        ({"varies": 1}, "varies=1, but is True or False"),
+        ({"varies": 1}, "varies must be True or False, got 1"),
         ({"varies": True, "store_as": "float16"}, "a field that varies has no store_as"),
         ({"varies": True, "classes": ["a"]}, "a field that varies has no classes"),
         ({"classes": "cat"}, "classes='cat', but is a list of names"),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from cordwood.common import PACKAGE
+from cordwood.common.arguments import whole_number
 from cordwood.common.forks import in_child
 from cordwood.common.text import counted
 from cordwood.doctor.evidence.evidence import Evidence
@@ -86,12 +87,10 @@ class Session:
         script: str = "",
         path: str | None = None,
     ) -> None:
-        if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
-            raise UsageError(f"steps is {steps!r}, but a number of training steps is expected, 1 or more; or None: all")
         _check(model, loader, seconds)
         self._model = model
         self._loader = loader
-        self._steps = steps
+        self._steps = None if steps is None else whole_number("steps", steps, 1)
         self._script = script
         self._path = path
         self.evidence = Evidence(seconds_to_spend=seconds)

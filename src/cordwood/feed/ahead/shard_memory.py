@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cordwood.common.resources import physical_memory
-from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import human
 from cordwood.errors import CordwoodError, UsageError
 from cordwood.feed.ahead.background import Background
@@ -32,15 +31,6 @@ _REMOTE: Final = (
     "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",
 )  # fmt: skip
 _SHARE: Final = 0.5  # of the memory that is free: others want some, too
-
-
-def checked(memory: object) -> str:
-    """One of the choices."""
-    if not isinstance(memory, str) or memory not in CHOICES:
-        raise UsageError(
-            f"memory is {memory!r}, but can be {', '.join(map(repr, CHOICES))}{did_you_mean(memory, CHOICES)}"
-        )
-    return memory
 
 
 class Copying:

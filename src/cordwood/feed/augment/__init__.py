@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cordwood.common.arguments import whole_number
 from cordwood.common.suggest import no_attribute
 from cordwood.errors import UsageError
 from cordwood.feed.augment.boxes import Lengths, Parts, Words
@@ -150,8 +151,7 @@ def _applied(
         raise UsageError(
             f"apply: images are {images.dtype} of shape {images.shape}, but are four-dimensional, of uint8 or float32"
         )
-    if type(threads) is not int or threads < 1:
-        raise UsageError(f"apply: threads is {threads!r}, but is at least 1")
+    threads = whole_number("apply: threads", threads, 1)
     if not isinstance(seeds, np.ndarray):
         raise UsageError(f"apply: seeds are {type(seeds).__name__}, but are an array of uint64, one an image")
     if seeds.dtype != np.uint64 or seeds.shape != images.shape[:1]:

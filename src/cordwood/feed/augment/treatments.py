@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from cordwood.codecs import Normalize
+from cordwood.common.arguments import true_or_false
 from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
@@ -30,8 +31,7 @@ def treatments_of(
     """By the numbers of frame leaves: what is done with which; fields without any are not in it."""
     normal = {name: _normalize(name, given) for name, given in _named(dataset, leaves, "normalize", normalize)}
     augmented = {name: Augmentation.of(given, name) for name, given in _named(dataset, leaves, "augment", augment)}
-    if not isinstance(channels_last, bool):
-        raise UsageError(f"channels_last is {brief(channels_last)}, but is True or False")
+    true_or_false("channels_last", channels_last)
     found = {}
     for leaf in leaves:
         if leaf.frame < 0 or not dataset._assembler.holds_arrays(leaf):

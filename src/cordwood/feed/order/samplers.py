@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.common.text import brief
+from cordwood.common.arguments import true_or_false, whole_number
 from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint
 from cordwood.feed.order.permutation import SAMPLER, WEIGHTS, InOrder, Shuffled, mixed
@@ -108,10 +108,8 @@ def order_of(length: int, shuffle: bool, seed: int, sampler: Any = None) -> Orde
         order_of(1000, shuffle=False, seed=0, sampler=class_weights)      # floats: drawn with replacement
         order_of(1000, shuffle=False, seed=0, sampler=RandomSampler(ds))
     """
-    if type(shuffle) is not bool:
-        raise UsageError(f"shuffle is {brief(shuffle)}, but is True or False")
-    if type(seed) is not int or not 0 <= seed < 1 << 64:
-        raise UsageError(f"seed is {brief(seed)}, but is a whole number from 0 to 2**64 - 1")
+    true_or_false("shuffle", shuffle)
+    seed = whole_number("seed", seed, 0, (1 << 64) - 1, "a whole number from 0 to 2**64 - 1")
     if sampler is None:
         return Everything(length, shuffle, seed)
     if not is_array_like(sampler):

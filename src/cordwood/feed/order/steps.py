@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cordwood.common.arguments import whole_number
 from cordwood.errors import UsageError
 from cordwood.store.reading.selection import Numbers
 
@@ -51,12 +52,10 @@ class RankBatches:
         drop_last: bool = False,
         pad: bool = False,
     ) -> None:
-        if type(batch_size) is not int or batch_size < 1:
-            raise UsageError(f"batch_size is {batch_size!r}, but is a number of samples, at least 1")
         if drop_last and pad:
             raise UsageError("drop_last leaves the tail of an epoch out, pad fills it up: only one of them can be True")
         self.length = length
-        self.batch_size = batch_size
+        self.batch_size = whole_number("batch_size", batch_size, 1)
         self.rank = rank
         self.world_size = world_size
         self.drop_last = drop_last

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from cordwood.common.arguments import one_of, whole_number
 from cordwood.common.files import read_all
-from cordwood.common.suggest import did_you_mean
-from cordwood.errors import PackError, StorageError, UsageError
+from cordwood.errors import PackError, StorageError
 from cordwood.packing.journal.failure import Failure
 from cordwood.sources import Input
 
@@ -31,16 +31,10 @@ class Failures:
     """Told of every input that failed, in order. `most` of them in a row are skipped, one more is an error."""
 
     def __init__(self, on_error: str, most: int, log: Path) -> None:
-        if on_error not in WAYS:
-            raise UsageError(
-                f"on_error is {on_error!r}, but can be {', '.join(map(repr, WAYS))}{did_you_mean(on_error, WAYS)}"
-            )
-        if type(most) is not int or most < 0:
-            raise UsageError(f"most_errors is {most!r}, but is how many inputs in a row may fail")
         self.log = log
         self.kept = "what comes before it is packed, and the same call goes on there"  # what a message may promise
-        self._on_error = on_error
-        self._most = most
+        self._on_error = one_of("on_error", on_error, WAYS)
+        self._most = whole_number("most_errors", most)
         self._last = -1
         self._in_row = 0
 

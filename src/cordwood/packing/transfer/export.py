@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from cordwood.common.arguments import one_of
 from cordwood.common.html import plain
-from cordwood.common.suggest import did_you_mean
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.transfer.export_names import FileNames
 from cordwood.store import Dataset
@@ -83,8 +83,7 @@ def export(
     `to` is "pt" or "cord"; `compress` is for the first, `goal` for the second, as in `cw.save`; `types` as in
     `cw.open`. A folder that holds something is refused, unless `overwrite`. Every file appears whole or not at all.
     """
-    if to not in FORMATS:
-        raise UsageError(f"to is {to!r}, but can be {', '.join(map(repr, FORMATS))}{did_you_mean(to, FORMATS)}")
+    one_of("to", to, FORMATS)
     began = time.monotonic()
     threads = checked_threads(threads)
     dataset = open_store(store, types=types, threads=threads)

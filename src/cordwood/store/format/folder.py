@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cordwood.common.arguments import one_of
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.store.format import manifest as manifests
 from cordwood.store.format import shard_index
@@ -32,8 +33,7 @@ class OpenFolder:
 
 def open_folder(path: Path, mode: str) -> OpenFolder:
     """Make the folder or find the store, by `mode`, and lock it; a new one has no files yet."""
-    if mode not in MODES:
-        raise UsageError(f"mode is {mode!r}, but can be {', '.join(map(repr, MODES))}")
+    one_of("mode", mode, MODES)
     if "\0" in str(path):
         raise UsageError(f"{str(path)[:100]!r} cannot be the path of a folder")
     if path.exists() and not path.is_dir():

@@ -6,8 +6,7 @@ from typing import Final
 
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.plan import GOALS
-from cordwood.common.arguments import checks_keywords
-from cordwood.common.suggest import did_you_mean
+from cordwood.common.arguments import checks_keywords, one_of, true_or_false
 from cordwood.errors import UsageError
 
 STORE_AS: Final = ("float16", "bfloat16", "float32")
@@ -51,25 +50,20 @@ class Field:
     keep_encoded: bool = False
 
     def __post_init__(self) -> None:
-        if self.goal is not None and self.goal not in GOALS:
-            raise UsageError(
-                f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}{did_you_mean(self.goal, GOALS)}"
-            )
+        if self.goal is not None:
+            one_of("goal", self.goal, GOALS)
         if self.store_as is not None and self.store_as not in STORE_AS:
             raise UsageError(
                 f"store_as={self.store_as!r} is not possible: precision is given up by rounding floats to one of "
                 f"{', '.join(STORE_AS)}"
             )
-        if not isinstance(self.varies, bool):
-            raise UsageError(f"varies={self.varies!r}, but is True or False")
+        true_or_false("varies", self.varies)
         if self.classes is not None:
             object.__setattr__(self, "classes", _class_names(self.classes))
         if self.varies and (self.store_as is not None or self.classes is not None):
             other = "classes" if self.store_as is None else "store_as"
             raise UsageError(f"a field that varies has no {other}: it may hold anything; leave one of the two out")
-        if not isinstance(self.keep_encoded, bool):
-            raise UsageError(f"keep_encoded={self.keep_encoded!r}, but is True or False")
-        if self.keep_encoded:
+        if true_or_false("keep_encoded", self.keep_encoded):
             self._check_alone()
 
     def _check_alone(self) -> None:

@@ -1,7 +1,8 @@
 """How much memory a file may make us reserve."""
 
+from cordwood.common.arguments import whole_number
 from cordwood.common.resources import physical_memory
-from cordwood.errors import FormatError, Reason, UsageError
+from cordwood.errors import FormatError, Reason
 
 _OBJECTS_A_BYTE = 32  # an empty list takes that for each of the three bytes that write it
 _FREE_TEXT = 1 << 20
@@ -11,9 +12,7 @@ class Allotment:
     """Counts what is reserved for one file, and refuses before it is too much."""
 
     def __init__(self, limit: int | None) -> None:
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-            raise UsageError(f"limit is {limit!r}, but is a number of bytes")
-        self.limit = physical_memory() if limit is None else limit
+        self.limit = physical_memory() if limit is None else whole_number("limit", limit, what="a number of bytes")
         self.taken = 0
 
     @property

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cordwood.codecs.plan import GOALS
-from cordwood.common.arguments import checks_keywords
+from cordwood.common.arguments import checks_keywords, one_of
 from cordwood.common.atomic_file import replacing
-from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
 from cordwood.tensors.content.file_content import Content
 from cordwood.tensors.formats.cord_writer import write_cord
@@ -94,15 +93,8 @@ class Target:
         return format_of(name)
 
     def _check(self, compress: bool | None) -> None:
-        if self.format not in FORMATS:
-            raise UsageError(
-                f"format={self.format!r} is not known; known are {', '.join(FORMATS)}"
-                f"{did_you_mean(self.format, FORMATS)}"
-            )
-        if self.goal not in GOALS:
-            raise UsageError(
-                f"goal={self.goal!r} is not known; known are {', '.join(GOALS)}{did_you_mean(self.goal, GOALS)}"
-            )
+        one_of("format", self.format, FORMATS)
+        one_of("goal", self.goal, GOALS)
         if self.format != "cord" and self.goal != "balanced":
             raise UsageError(
                 f"goal={self.goal!r} is for .cord files, and this is a {self.format} file: use compress=True"
