@@ -2,48 +2,8 @@
 
 import pytest
 
-from cordwood.doctor.wording import (
-    cost_lines,
-    figure,
-    gain,
-    milliseconds,
-    percent,
-    seconds,
-    share_of_step,
-    shown_path,
-    times,
-    with_spread,
-)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "?"), (0.0, "0.00"), (0.0123, "0.012"), (0.5, "0.50"), (9.96, "10.0"), (41.24, "41.2"), (1234.5, "1,234")],
-)
-def test_figures_have_about_three_digits(value: float | None, text: str) -> None:
-    assert figure(value) == text
-    assert milliseconds(value) == (text if value is None else f"{text} ms")
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(None, "?"), (0.0, "0%"), (0.0002, "<0.1%"), (0.004, "0.4%"), (0.62, "62%"), (1.0, "100%")]
-)
-def test_shares(share: float | None, text: str) -> None:
-    assert percent(share) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "spread", "text"),
-    [
-        (41.2, 3.04, "41 ± 3"),
-        (41.24, 0.3, "41.2 ± 0.3"),
-        (2.5, 0.05, "2.50 ± 0.05"),
-        (1.5, None, "1.50"),
-        (0.5, 0, "0.500 ± 0.000"),
-    ],
-)
-def test_the_spread_says_how_many_digits_mean_something(value: float, spread: float | None, text: str) -> None:
-    assert with_spread(value, spread) == text
+from cordwood.common.numbers import seconds, times
+from cordwood.doctor.wording import cost_lines, gain, share_of_step, shown_path
 
 
 @pytest.mark.parametrize(

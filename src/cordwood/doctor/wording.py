@@ -3,6 +3,8 @@
 from pathlib import PurePath
 from typing import Any
 
+from cordwood.common.numbers import milliseconds, percent, seconds, with_spread
+
 PHASE_NAMES = {
     "wait": "waiting for data",
     "transfer": "copy to device",
@@ -15,42 +17,9 @@ PHASE_NAMES = {
 NOTHING = "nothing worth changing"  # the verdict on a healthy script
 
 
-def milliseconds(value: float | None) -> str:
-    """``41.2 ms``, ``0.62 ms``, ``1,200 ms``: about three digits, since more would be noise."""
-    return "?" if value is None else f"{figure(value)} ms"
-
-
-def figure(value: float | None) -> str:
-    """The same without its unit."""
-    if value is None:
-        return "?"
-    size = abs(value)
-    digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2 if size >= 0.095 or not size else 3
-    return f"{value:,.{digits}f}"
-
-
-def percent(share: float | None) -> str:
-    """``62%``; ``0.4%`` where whole percents would say nothing."""
-    if share is None:
-        return "?"
-    if 0 < abs(share) < 0.01:
-        return "<0.1%" if abs(share) < 0.001 else f"{share:.1%}"
-    return f"{share:.0%}"
-
-
 def share_of_step(ms: float, step_ms: float) -> str:
     """What part of a step it takes: of a mean step no more than all, though the steps that were watched were slower."""
     return percent(min(1.0, ms / step_ms)) if step_ms else "?"
-
-
-def times(count: float) -> str:
-    """How often: ``512``, ``1,000``, ``2.5``, ``0.25``."""
-    return f"{count:,.0f}" if count >= 9.95 else f"{count:.2g}"
-
-
-def seconds(value: float | None) -> str:
-    """``3.2 s``."""
-    return "?" if value is None else f"{value:.2g} s" if value < 1 else f"{value:,.1f} s"
 
 
 def gain(finding: dict[str, Any]) -> str:
@@ -63,14 +32,6 @@ def gain(finding: dict[str, Any]) -> str:
     if finding["share"] is not None:
         text += f" ({percent(finding['share'])})"
     return text + verification(finding["proof"])
-
-
-def with_spread(value: float, spread: float | None) -> str:
-    """``41 ± 3``: no digit that the spread makes meaningless."""
-    if spread is None:
-        return figure(value)
-    digits = 0 if spread >= 2 else 1 if spread >= 0.2 else 2 if spread >= 0.02 else 3
-    return f"{value:,.{digits}f} ± {spread:,.{digits}f}"
 
 
 def verification(verified: str) -> str:

@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from cordwood import cli, demo
+from cordwood.common.numbers import milliseconds
 from cordwood.demo import DemoReport, format_page, format_report
 from cordwood.demo.acts import doctor
 from cordwood.demo.run import MARKER, claim_folder
 from cordwood.doctor.report.report import Report as DoctorsReport
-from cordwood.doctor.wording import milliseconds
 from cordwood.packing import pack
 from tests.demo.finding import finding_in
 

@@ -11,7 +11,7 @@ import pytest
 
 from cordwood.errors import UsageError
 from cordwood.packing.report.progress import PlainLines, Reporter, TerminalBar, reporter
-from cordwood.packing.report.rate import PackProgress, RateMeter, clock_text, line, parts
+from cordwood.packing.report.rate import RateMeter, PackProgress, line, parts
 
 STATE = PackProgress(
     inputs=450,
@@ -155,22 +155,6 @@ def test_until_the_first_input_is_done_workers_start() -> None:
     assert "starting" not in line(replace(begin, inputs=5), RateMeter(), 80)
     assert "starting" not in line(replace(begin, workers=0), RateMeter(), 80)
     assert line(replace(begin, workers=1), RateMeter(), 80).endswith("starting 1 worker")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "0:00"),
-        (7, "0:07"),
-        (151, "2:31"),
-        (59.6, "1:00"),
-        (3600, "1:00:00"),
-        (39_751, "11:02:31"),
-        (270_000, "3 d 3:00:00"),
-    ],
-)
-def test_time_as_a_clock_shows_it(seconds: float, text: str) -> None:
-    assert clock_text(seconds) == text
 
 
 @pytest.mark.parametrize(

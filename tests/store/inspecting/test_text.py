@@ -9,7 +9,6 @@ import torch
 import cordwood as cw
 from cordwood.store import StoreInspection
 from cordwood.store.inspecting.result import FieldRow
-from cordwood.store.inspecting.text import number, share
 from cordwood.store.inspecting.value_statistics import Values
 
 HOSTILE = "\x1b[31m<script>alert('x')</script>\u202e&"
@@ -188,17 +187,3 @@ def test_a_dataset_in_some_lines(tmp_path: Path) -> None:
         "  meta   several fields",
         "  label  int",
     ]
-
-
-def test_numbers_and_shares_as_people_read_them() -> None:
-    assert [number(each) for each in (None, 0, -17, 10**12, 2.0, 1 / 3, float("inf"))] == [
-        "-",
-        "0",
-        "-17",
-        "1e+12",
-        "2",
-        "0.3333",
-        "inf",
-    ]
-    assert [share(part, 10_000) for part in (0, 1, 50, 9_999, 10_000)] == ["0%", "<0.1%", "0.5%", ">99.9%", "100%"]
-    assert share(0, 0) == "0%"

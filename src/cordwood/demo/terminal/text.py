@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from cordwood.common.numbers import milliseconds
 from cordwood.common.text import counted, human
 from cordwood.demo.report import (
     BatchRow,
@@ -19,7 +20,6 @@ from cordwood.demo.report import (
     Views,
 )
 from cordwood.demo.terminal.columns import command_lines, folded, indented, noted, paragraph, table
-from cordwood.doctor.wording import milliseconds
 
 HEADINGS = ("way to keep it", "bytes each", "of torch.save", "read in", "same bits")
 BATCH_HEADINGS = ("way to keep it", "write one", "read a batch", "images/s", "same bits")

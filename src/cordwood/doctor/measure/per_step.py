@@ -10,10 +10,10 @@ The trial tells a share: the machine may be slower or faster than it was in the 
 
 from dataclasses import dataclass
 
+from cordwood.common.numbers import milliseconds
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.pairs import Gain
-from cordwood.doctor.wording import milliseconds
 
 _UNLIKE = 3.0  # times as slow, or as fast, as in the run: then a trial shows nothing
 _LEAST_SPREAD = 0.01  # of a step: few turns may agree by chance

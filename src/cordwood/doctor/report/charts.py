@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
+from cordwood.common.numbers import figure, milliseconds, percent
 from cordwood.common.text import printable, shortened
 from cordwood.doctor.evidence.evidence import PHASES
 from cordwood.doctor.report.style import PHASE_COLOURS
-from cordwood.doctor.wording import PHASE_NAMES, figure, milliseconds, percent
+from cordwood.doctor.wording import PHASE_NAMES
 
 _HEIGHT = 100.0
 _MOST_COLUMNS = 200  # that can be pointed at

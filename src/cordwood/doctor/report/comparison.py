@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordwood.common.html import plain
+from cordwood.common.numbers import figure, milliseconds, percent, with_spread
 from cordwood.common.tables import fit, table_line, wrapped
 from cordwood.common.text import printable
 from cordwood.doctor.evidence.evidence import NO_SAVES, PHASES
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.verdict import ABOUT_DATA
-from cordwood.doctor.wording import PHASE_NAMES, figure, milliseconds, percent, place_of, with_spread
+from cordwood.doctor.wording import PHASE_NAMES, place_of
 
 LEAST_NOISE = 0.03
 _NOTHING_MEASURED = 3  # the exit code of bad data

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from cordwood.common.numbers import figure, milliseconds, percent
 from cordwood.doctor.evidence.evidence import PHASES
 from cordwood.doctor.report.charts import (
     class_behind,
@@ -27,10 +28,7 @@ from cordwood.doctor.wording import (
     NOTHING,
     PHASE_NAMES,
     cost_lines,
-    figure,
     gain,
-    milliseconds,
-    percent,
     place_of,
     shown_path,
     steps_line,

@@ -11,19 +11,10 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from cordwood.common.numbers import figure, milliseconds, percent
 from cordwood.common.tables import fit, table_line
 from cordwood.common.text import counted, printable, shortened
-from cordwood.doctor.wording import (
-    PHASE_NAMES,
-    cost_lines,
-    figure,
-    gain,
-    milliseconds,
-    percent,
-    place_of,
-    steps_line,
-    validation_line,
-)
+from cordwood.doctor.wording import PHASE_NAMES, cost_lines, gain, place_of, steps_line, validation_line
 
 WIDEST = 100
 _NARROWEST = 60

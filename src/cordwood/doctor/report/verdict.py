@@ -8,10 +8,11 @@ Good health is only told where rules could judge, and where most of a step is kn
 from pathlib import Path
 from typing import Any
 
+from cordwood.common.numbers import milliseconds
 from cordwood.common.text import counted
 from cordwood.doctor.evidence.evidence import FAILED, LEAST_WAITING, NO_TIME
 from cordwood.doctor.evidence.findings import CURES_OF_WAITING, MEDIUM_SHARE, STARVED
-from cordwood.doctor.wording import NOTHING, milliseconds
+from cordwood.doctor.wording import NOTHING
 
 ABOUT_DATA = CURES_OF_WAITING | {STARVED}
 _STARVED, _MOST_OF_IT = 0.1, 0.5  # of a step

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cordwood.common.html import plain
+from cordwood.common.numbers import clock_text, few_digits, rough_milliseconds
 from cordwood.common.tables import fit, rule, section, table_line
 from cordwood.common.text import counted, human, printable
-from cordwood.packing.report.rate import clock_text
 from cordwood.packing.report.startup_cost import advice, counts
 from cordwood.store.inspecting.result import StoreInspection
 from cordwood.store.inspecting.text import plan_lines
@@ -91,10 +91,11 @@ class Estimate:
     @property
     def verdict(self) -> str:
         """Whether it is worth it, in words."""
-        times = f"preprocessing {_ms(self.preprocess_seconds)}, reading back {_ms(self.read_seconds)} a sample"
+        before, after = rough_milliseconds(self.preprocess_seconds), rough_milliseconds(self.read_seconds)
+        times = f"preprocessing {before}, reading back {after} a sample"
         if self.epochs is None:
             return f"not worth packing: reading back costs more than preprocessing ({times})"
-        pays_off = f"pays off after about {_few(self.epochs)} epochs"
+        pays_off = f"pays off after about {few_digits(self.epochs)} epochs"
         if self.read_seconds > _HARDLY * self.preprocess_seconds:
             return f"{times}, which is hardly faster: {pays_off}, if at all"
         return f"{times}: {pays_off}"
@@ -170,9 +171,9 @@ class Estimate:
         count = "" if self.all_samples is None else f"{self.all_samples:,}"
         dropped = f"{self.dropped:,} of {counted(self.inputs, 'input')} dropped" if self.dropped else ""
         yield "samples", "", count, dropped
-        yield "preprocessing", _ms(self.preprocess_seconds), "", "read and transformed, on one core"
-        yield "encoding", _ms(self.encode_seconds), "", ""
-        yield "reading back", _ms(self.read_seconds), "", "in batches of 64, on one core"
+        yield "preprocessing", rough_milliseconds(self.preprocess_seconds), "", "read and transformed, on one core"
+        yield "encoding", rough_milliseconds(self.encode_seconds), "", ""
+        yield "reading back", rough_milliseconds(self.read_seconds), "", "in batches of 64, on one core"
         if self.file_bytes is not None:
             yield "source files", _each(self.file_bytes, self.samples), self._all(self.file_bytes), ""
         yield "values", _each(self.raw_bytes, self.samples), self._all(self.raw_bytes), ""
@@ -213,8 +214,8 @@ class Estimate:
             )
         if self.growth is not None and self.growth > 1:
             yield (
-                f"the store would take {_few(self.growth)}x the bytes of the files it is made of: that buys time, not "
-                "space"
+                f"the store would take {few_digits(self.growth)}x the bytes of the files it is made of: that buys "
+                "time, not space"
             )
         if self.all_seconds is not None and (told := advice(self.all_seconds, self.starting_seconds, self.workers)):
             yield told
@@ -231,16 +232,3 @@ def _table(rows: list[tuple[str, str, str, str]], width: int, right: set[int]) -
 
 def _each(total: int, samples: int) -> str:
     return human(round(total / samples))
-
-
-def _few(number: float) -> str:
-    """With no more digits than a few tries can tell."""
-    return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"
-
-
-def _ms(seconds: float) -> str:
-    """Milliseconds with as many digits as tell something."""
-    ms = seconds * 1000
-    if ms < 0.01:
-        return "<0.01 ms"
-    return f"{ms:,.0f} ms" if ms >= 10 else f"{ms:.1f} ms" if ms >= 1 else f"{ms:.2f} ms"

@@ -10,6 +10,7 @@ packing  45%  [#########...........]    451/1,000  212 samples/s  2:31 left  3 f
 from collections import deque
 from dataclasses import dataclass
 
+from cordwood.common.numbers import clock_text, factor, rate_text
 from cordwood.common.text import human
 
 _WINDOW = 60.0  # seconds that the rate is an average over
@@ -101,7 +102,7 @@ def parts(state: PackProgress, pace: RateMeter) -> list[str]:
     told = [
         *_counted(state),
         _starting(state),
-        f"{figure(rate)} samples/s" if rate else "",
+        f"{rate_text(rate)} samples/s" if rate else "",
         "" if left is None else f"{clock_text(left)} left",
         f"{state.failed:,} failed" if state.failed else "",
         human(state.stored_bytes) if state.stored_bytes else "",
@@ -152,25 +153,5 @@ def _starting(state: PackProgress) -> str:
 
 def _change(ratio: float) -> str:
     """How the store compares with the values."""
-    times = times_text(ratio)
+    times = factor(ratio)
     return "same size" if times is None else f"{times} {'smaller' if ratio > 1 else 'larger'}"
-
-
-def times_text(ratio: float) -> str | None:
-    """How many times as large the larger of two sizes is: ``"3.5x"``, or None if they are about the same."""
-    times = f"{max(ratio, 1 / ratio):,.1f}x"
-    return None if times == "1.0x" else times
-
-
-def clock_text(seconds: float) -> str:
-    """A length of time as a clock shows it: ``0:07``, ``2:31``, ``11:02:31``, ``3 d 2:10:00``."""
-    whole = round(seconds)
-    days, rest = divmod(whole, 86_400)
-    hours, minutes = rest // 3600, rest % 3600 // 60
-    text = f"{hours}:{minutes:02}:{rest % 60:02}" if days or hours else f"{minutes}:{rest % 60:02}"
-    return f"{days} d {text}" if days else text
-
-
-def figure(rate: float) -> str:
-    """A rate with as many digits as tell something."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"

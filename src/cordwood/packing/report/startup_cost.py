@@ -12,7 +12,7 @@ is the same for all samples, however long each took.
 import time
 from collections.abc import Callable
 
-from cordwood.packing.report.rate import clock_text
+from cordwood.common.numbers import clock_text
 from cordwood.packing.workers.pool import Died, Pool
 from cordwood.packing.workers.worker import Job, Task
 

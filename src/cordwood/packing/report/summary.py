@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from cordwood.common.html import bars, plain, together
+from cordwood.common.numbers import clock_text, factor, rate_text
 from cordwood.common.tables import fit, table_line
 from cordwood.common.text import counted, human, printable
-from cordwood.packing.report.rate import clock_text, figure, times_text
 from cordwood.packing.report.startup_cost import counts
 from cordwood.store.format import lock
 from cordwood.store.opening import open as open_store
@@ -112,7 +112,7 @@ class Packed:
             ),
             ("bytes out", human(self.stored_bytes), f"{counted(self.shards, 'shard')}{self._beside_values()}"),
             *self._beside_source(),
-            ("time", clock_text(self.seconds), "" if rate is None else f"{figure(rate)} samples/s{self._started()}"),
+            ("time", clock_text(self.seconds), "" if rate is None else f"{rate_text(rate)} samples/s{self._started()}"),
         ]
 
     def _started(self) -> str:
@@ -134,7 +134,7 @@ def _compared(stored: int, nbytes: int, whose: str) -> str:
     """What the stored bytes are beside others; nothing if one of them is not known."""
     if not stored or not nbytes:
         return ""
-    times = times_text(nbytes / stored)
+    times = factor(nbytes / stored)
     if times is None:
         return f"about as large as {whose}"
     return f"{times} smaller than {whose}" if stored < nbytes else f"{times} the bytes of {whose}"

@@ -1,9 +1,9 @@
 """A store's inspection as tables for a terminal. Names come from the store: none reaches the terminal unfiltered."""
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cordwood.common.numbers import four_digits, percent_of
 from cordwood.common.tables import fit, rule, section, table_line
 from cordwood.common.text import counted, human, printable, shortened
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
@@ -96,18 +96,10 @@ def note_of(row: FieldRow, samples: int) -> str:
     if row.stored_as:
         notes.append(f"as {row.stored_as}")
     if row.absent:
-        notes.append(f"absent in {share(row.absent, samples)}")
+        notes.append(f"absent in {percent_of(row.absent, samples)}")
     if row.none:
-        notes.append(f"None in {share(row.none, samples)}")
+        notes.append(f"None in {percent_of(row.none, samples)}")
     return ", ".join(notes)
-
-
-def share(part: int, whole: int) -> str:
-    """A part in percent; a few of many are not said to be none, nor nearly all to be all."""
-    if not part or part == whole:
-        return f"{100 * (part == whole and part > 0)}%"
-    percent = 100 * part / max(whole, 1)
-    return "<0.1%" if percent < 0.1 else ">99.9%" if percent > 99.9 else f"{percent:.1f}%"
 
 
 def cells_of(row: FieldRow, samples: int) -> tuple[str, ...]:
@@ -123,15 +115,6 @@ def cells_of(row: FieldRow, samples: int) -> tuple[str, ...]:
     )
 
 
-def number(value: int | float | None) -> str:
-    """Four digits of a number; integers whole while they are short."""
-    if value is None:
-        return "-"
-    if isinstance(value, int) and abs(value) < 10**9:
-        return str(int(value))
-    return f"{value:.4g}" if not isinstance(value, float) or math.isfinite(value) else str(value)
-
-
 def value_cells(row: FieldRow) -> tuple[str, ...]:
     """One row of the table of values."""
     values = row.values
@@ -142,11 +125,11 @@ def value_cells(row: FieldRow) -> tuple[str, ...]:
         notes.append(f"{counted(values.infinities, 'infinite value')}")
     return (
         printable(row.name),
-        number(values.smallest),
-        number(values.largest),
-        number(values.mean) if values.finite else "-",
-        number(values.spread) if values.finite else "-",
-        share(values.zeros, values.count),
+        four_digits(values.smallest),
+        four_digits(values.largest),
+        four_digits(values.mean) if values.finite else "-",
+        four_digits(values.spread) if values.finite else "-",
+        percent_of(values.zeros, values.count),
         f"{values.nans:,}" if values.nans else "-",
         ", ".join(notes),
     )

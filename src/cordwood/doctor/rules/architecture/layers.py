@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding, Rule
 from cordwood.doctor.evidence.tape import Op, Tape
 from cordwood.doctor.replay.replay import op_times
-from cordwood.doctor.wording import milliseconds, percent
 
 LEAST_SHARE = 0.05  # of the time of all operations of a step, and of the step itself
 _MOST_TOLD = 8

@@ -7,10 +7,10 @@
 ``shufflenet-g4``: elementwise operations with a large share of the time.
 """
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import Finding, Rule
 from cordwood.doctor.rules.architecture.layers import LEAST_SHARE, Convolution, Layer, heavy_layers, told
-from cordwood.doctor.wording import milliseconds, percent
 
 _LEAST_RATIO = 6  # bottlenecks of 1:4 are everywhere; at 1:12 half of the speed is lost
 

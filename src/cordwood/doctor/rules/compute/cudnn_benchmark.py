@@ -5,12 +5,12 @@ from contextlib import contextmanager
 
 import torch
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Finding, Rule
 from cordwood.doctor.evidence.tape import Op, Tape
 from cordwood.doctor.measure.pairs import measure_pair
 from cordwood.doctor.replay.replay import Replay, op_times, replayable
-from cordwood.doctor.wording import milliseconds, percent
 
 _CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward", "aten::cudnn_convolution")
 _LEAST_SHARE = 0.05  # of the time of all operations

@@ -6,11 +6,12 @@ from time import perf_counter_ns
 
 import torch
 
+from cordwood.common.numbers import milliseconds, times
 from cordwood.common.text import counted
 from cordwood.doctor.code.numpy_work import OPERATION, array_work
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes, SyncCall, SyncsSeen
-from cordwood.doctor.evidence.findings import MEDIUM_SHARE, CodeLine, Detail, Finding, Rule
-from cordwood.doctor.wording import milliseconds, share_of_step, times
+from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Detail, Finding, CodeLine, Rule
+from cordwood.doctor.wording import share_of_step
 
 _FEWEST_STEPS = 3  # in which a line was seen: once in a while is how logging should be
 _LONG_LIST = 10_000  # elements: shorter ones are freed in no time

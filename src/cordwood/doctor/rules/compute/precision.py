@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen, StepTimes
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.measure.hardware import has_bfloat16, tf32_is_off
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.replay.model import Difference, Mode, ModelReplay
-from cordwood.doctor.wording import milliseconds, percent
 
 _HEAVY = (
     "aten::mm",

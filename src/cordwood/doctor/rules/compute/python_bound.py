@@ -6,6 +6,7 @@ from types import CodeType
 
 import numpy as np
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.doctor.code.python_loops import Line, LoopTime, border_lines, find_loops, plain_lines
 from cordwood.doctor.evidence.evidence import PHASES, Evidence, StepTimes
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, CodeLine, Detail, Finding, Rule
@@ -15,7 +16,6 @@ from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.replay.loop_rounds import rounds_at_once, split_into_rounds
 from cordwood.doctor.replay.op_work import work_at_once, work_times
 from cordwood.doctor.replay.replay import op_times
-from cordwood.doctor.wording import milliseconds, percent
 
 _CALLS_SHARE = 0.30  # of a step, where there is no loop to blame
 _OTHER_SHARE = 0.30  # of a step that is neither data nor model

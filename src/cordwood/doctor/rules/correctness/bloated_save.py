@@ -7,11 +7,11 @@ from time import perf_counter
 
 import torch
 
+from cordwood.common.numbers import milliseconds
 from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import NO_SAVES, Evidence, SaveCall
 from cordwood.doctor.evidence.findings import Abstain, Finding, Rule
 from cordwood.doctor.measure.pairs import Gain, measure_pair
-from cordwood.doctor.wording import milliseconds
 
 _SHARE = 0.10  # of a file
 _MUCH = 1_000_000  # bytes a call

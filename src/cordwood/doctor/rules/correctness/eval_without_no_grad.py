@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from cordwood.common.numbers import milliseconds
 from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import Evidence, ValidationSeen
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Finding, Rule, level_of_share
 from cordwood.doctor.measure.pairs import Gain, measure_pair
 from cordwood.doctor.replay.model import replayable_copy
-from cordwood.doctor.wording import milliseconds
 
 _AT_LEAST = 2  # batches
 _MOST = 0.5  # of them: a few that are unlike the rest are something else

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
 
+from cordwood.common.numbers import milliseconds, percent
 from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence, LoaderSeen
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Detail, Finding, Rule
@@ -17,7 +18,6 @@ from cordwood.doctor.measure.stand_in_step import training_device
 from cordwood.doctor.trials.pack import PackTrial, same_in_worker, try_packed
 from cordwood.doctor.trials.pack_change import PackChange, change_for, check_order
 from cordwood.doctor.trials.pack_part import PackablePart, part_to_pack
-from cordwood.doctor.wording import milliseconds, percent
 from cordwood.store import Dataset as Store
 
 _LEAST_SHARE = 0.5  # of loading: below, it is not the preprocessing that costs

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
+from cordwood.common.numbers import figure, milliseconds
 from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import PHASES, Evidence, LoaderSeen, StepTimes
 from cordwood.doctor.evidence.fetches import Fetches
 from cordwood.doctor.evidence.findings import STARVED, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.rules.data.iterator_per_batch import one_iterator, what_happens
 from cordwood.doctor.trials.whole_batches import stacks_samples
-from cordwood.doctor.wording import figure, milliseconds
 
 _STARVED = 0.10  # of a step
 _FEWEST_STEPS = 20

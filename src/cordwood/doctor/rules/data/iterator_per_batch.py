@@ -4,6 +4,7 @@ from typing import Any
 
 from torch.utils.data import SequentialSampler
 
+from cordwood.common.numbers import milliseconds
 from cordwood.doctor.code.loader_call import iterated_name
 from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence, LoaderSeen
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Finding, Rule
@@ -11,7 +12,6 @@ from cordwood.doctor.measure.per_step import pace_of
 from cordwood.doctor.measure.stand_in_step import training_device
 from cordwood.doctor.trials.iterator import try_one_iterator
 from cordwood.doctor.trials.loader import check_is_alone
-from cordwood.doctor.wording import milliseconds
 
 _FEWEST_STEPS = 20
 

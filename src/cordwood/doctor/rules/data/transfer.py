@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import torch
 
+from cordwood.common.numbers import milliseconds
 from cordwood.common.text import human
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes, TransferCall
 from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Abstain, Finding, Rule
 from cordwood.doctor.trials.copy import Change, try_copies
-from cordwood.doctor.wording import milliseconds, share_of_step
+from cordwood.doctor.wording import share_of_step
 
 _LEAST_SHARE = 0.05  # of a step
 _SMALL_BYTES = 64 << 10

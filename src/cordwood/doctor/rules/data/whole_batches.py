@@ -1,5 +1,6 @@
 """``whole-batches``: tensors in memory that are taken apart into samples, and stacked again for every batch."""
 
+from cordwood.common.numbers import milliseconds
 from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence
 from cordwood.doctor.evidence.findings import HIGH_SHARE, Abstain, Finding, Rule
 from cordwood.doctor.measure.per_step import pace_of
@@ -7,7 +8,6 @@ from cordwood.doctor.measure.stand_in_step import training_device
 from cordwood.doctor.trials.loader import check_is_alone
 from cordwood.doctor.trials.whole_batches import stacks_samples, try_whole_batches
 from cordwood.doctor.trials.whole_batches_change import whole_batches
-from cordwood.doctor.wording import milliseconds
 
 _FEWEST_STEPS = 20
 
