@@ -11,7 +11,7 @@ import pytest
 
 from cordwood.errors import UsageError
 from cordwood.packing.report.progress import PlainLines, Reporter, TerminalBar, reporter
-from cordwood.packing.report.rate import RateMeter, PackProgress, line, parts
+from cordwood.packing.report.rate import PackProgress, RateMeter, line, parts
 
 STATE = PackProgress(
     inputs=450,

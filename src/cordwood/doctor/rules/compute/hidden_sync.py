@@ -10,7 +10,7 @@ from cordwood.common.numbers import milliseconds, times
 from cordwood.common.text import counted
 from cordwood.doctor.code.numpy_work import OPERATION, array_work
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes, SyncCall, SyncsSeen
-from cordwood.doctor.evidence.findings import MEDIUM_SHARE, Detail, Finding, CodeLine, Rule
+from cordwood.doctor.evidence.findings import MEDIUM_SHARE, CodeLine, Detail, Finding, Rule
 from cordwood.doctor.wording import share_of_step
 
 _FEWEST_STEPS = 3  # in which a line was seen: once in a while is how logging should be
