@@ -1,4 +1,18 @@
-"""The rules, one a file."""
+"""The rules: each reads the evidence of a run and returns findings. Most have a file of their own.
+
+Reading order:
+
+* ``judging`` - runs every rule; reconciles findings that claim the same time
+* ``data`` - loading: waiting, workers, transfers
+* ``compute`` - the step itself: layout, precision, Python, syncs
+* ``correctness`` - wrong or wasteful code that need not be slow
+* ``architecture`` - the shape of layers
+* ``pages`` - makes the pages in docs/rules from the rules
+
+``ALL_RULES`` below is the list of rules, in the order in which they run. Imports ``evidence``, ``code``, ``measure``,
+``replay``, ``trials`` and ``wording``; used by ``run``. The docstring of ``cordwood.doctor`` says what a new rule
+needs.
+"""
 
 from cordwood.doctor.evidence.findings import Rule
 from cordwood.doctor.rules.architecture.shufflenet import ShuffleNetG1, ShuffleNetG2, ShuffleNetG3, ShuffleNetG4

@@ -1,1 +1,11 @@
-"""Where results go: the first samples settle the schema, the rest becomes shards."""
+"""Takes the results of the workers, in the order of their inputs, and writes the store.
+
+Reading order:
+
+* ``empty_source`` - refuses a source without inputs before anything is written
+* ``first_samples`` - keeps the first samples until schema and plans are fixed
+* ``accounting`` - tracks which inputs the written samples came from, and the position of the job
+* ``store_output`` - the store of a job: first samples, shards, checkpoints
+
+Imports ``journal``, ``workers``, ``sources`` and ``store``; used by ``update``, ``dry_run`` and ``pack_run``.
+"""

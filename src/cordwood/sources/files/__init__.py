@@ -1,1 +1,11 @@
-"""Files as inputs: listed, sniffed at, and read as images or arrays."""
+"""Files as inputs: find them, recognise them, read them.
+
+Reading order:
+
+* ``sniff`` - what a file or folder holds, from its first bytes
+* ``listing`` - all files below a folder, in an order that is the same on every machine
+* ``image_file`` - reads one image file as a tensor, a PIL image or bytes
+* ``numpy_file`` - reads ``.npy`` and ``.npz`` files without pickles
+
+Imports ``base``, ``images`` and ``tensors``; used by ``kinds`` and ``registry``.
+"""
