@@ -1,7 +1,25 @@
-"""The ``cordwood`` command: one file a verb, each of them parse -> call the library -> print.
+"""The ``cordwood`` command: each verb parses its arguments, calls the library and prints the result.
 
-Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data. An error that the library raises on purpose is told in one
-sentence on stderr, and so is output that cannot be written; any other exception is a bug and keeps its traceback.
+How a command runs:
+
+1. ``main``: the words of the command line -> an exit code. Turns on the log (``logs``), and reports output that cannot
+   be written (``output``).
+2. ``parser`` and ``VERBS`` below: words -> parsed arguments. Suggests what may have been meant for an unknown word.
+3. ``verbs``: arguments -> a call of the library -> text or JSON on stdout, and an exit code.
+4. An error of the library -> one sentence on stderr (``tracebacks`` shortens what it carries), exit code 2 or 3. Any
+   other exception is a bug and keeps its traceback.
+
+Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data, 130 interrupted.
+
+Also here: ``report_files`` (the files that ``cordwood doctor`` writes), ``tensor_files`` (finds tensor files for
+``inspect`` and ``trim``), ``completing`` (shell completion), ``reference`` (makes docs/cli.md from ``--help``).
+
+Where to add things:
+
+* A verb: ``verbs/<name>.py`` with ``HELP``, ``add_arguments`` and ``run``; its name in ``VERBS`` below;
+  ``python -m cordwood.cli.reference docs/cli.md``; tests/cli/verbs/test_<name>.py.
+* An option: ``add_arguments`` of its verb, passed to the library in ``run``; then the same page and test. Completion
+  reads the parser; a metavar for files or folders is listed in ``completing/words.py``.
 """
 
 import argparse

@@ -10,8 +10,25 @@
     frames = codecs.encode_many(images, plan)
     codecs.decode_into(frames, list(batch))           # one native call, all cores, no GIL
 
-One file a stage: narrow, palette (with formula), predict, planes, entropy, zstd, lz4, raw. ``plan`` chains them,
-``chooser`` picks the chain, ``frame`` runs it. The bytes are described in docs/format/frame.md.
+How an array becomes a frame:
+
+1. ``dtypes``: an array -> its dtype code, and contiguous items of a dtype that NumPy knows.
+2. ``sample``: many or large arrays -> at most 2 MiB of them to try candidates on.
+3. ``chooser``: the sample and a goal -> a ``plan``. Tries chains of ``stages``, and compares sizes and fixed costs;
+   ``formula`` finds the computation that gives a palette.
+4. ``plan``: the chain, and its ``assets`` (palettes, tables, a dictionary) -> settings for the native encoder.
+5. ``frame``: arrays and a plan -> frames, by one native call; and back. ``normalize`` turns uint8 images into floats
+   while they are decoded, ``native_errors`` turns native error tuples into exceptions.
+
+docs/format/frame.md describes the bytes. Imports ``common`` and ``native``.
+
+Where to add things:
+
+* A stage: ``stages/<name>.py`` with a subclass of ``Stage``; its settings in ``DEFAULTS`` of ``stages/base.py`` and, in
+  the same order, in ``cw_settings_read`` of ``native/python/module_encode.c``; its class in ``STAGES`` of ``plan.py``;
+  a candidate and a cost in ``chooser.py``; its words in ``_chain`` of ``frame.py``; the C code in ``native/frame`` and
+  ``native/coding``. Tests in tests/codecs/stages/test_<name>.py, a golden file in tests/golden. CONTRIBUTING.md has the
+  order of the steps.
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,26 @@
-"""One encoded image to pixels: told by its bytes, measured before it is decoded, turned upright.
+"""Decodes one image from bytes.
 
     image = decode(data)                    # uint8, 3 x height x width, RGB
     image = decode(data, size=256)          # a JPEG may come at a half, a quarter, an eighth: never below 256
     header = probe(data)                    # ImageHeader(format='jpeg', width=4000, height=3000, orientation=6, ...)
 
-``header`` reads sizes and the orientation from the first bytes, ``decoder`` chooses among the decoders that are
-installed, ``pillow_decoder`` and ``fast_decoders`` call them, ``orientation`` turns what they give. JPEG, PNG, WebP,
-BMP, GIF and TIFF are read; whatever else the bytes are is a FormatError.
+How an image is decoded:
+
+1. ``header``: bytes -> format, size and orientation (``exif``), checked before a decoder sees the bytes.
+2. ``decoder``: the format -> the fastest installed decoder for it.
+3. ``fast_decoders``: bytes -> pixels by simplejpeg or OpenCV, or None if the bytes are unusual.
+4. ``pillow_decoder``: bytes -> pixels by Pillow, for everything else; it decides whether an image is broken.
+5. ``orientation``: pixels -> pixels turned upright.
+
+JPEG, PNG, WebP, BMP, GIF and TIFF are read; anything else is a FormatError. Imports only ``errors``; used by
+``sources``, ``store`` and ``demo``.
+
+Where to add things:
+
+* A decoder: a function in ``fast_decoders.py`` that returns None where Pillow shall decide; its name in ``_CALLS``,
+  ``_MODULES`` and ``_PREFERRED`` of ``decoder.py``, and in ``DECODERS`` of tests/images/pictures.py.
+* A format: ``sniff`` and a reader of its size in ``header.py``, a plug-in of Pillow in ``_PLUGINS`` of
+  ``pillow_decoder.py``, and ``WRITABLE`` of tests/images/pictures.py.
 """
 
 from cordwood.images.decoder import Decoder, best, decode, decode_pil

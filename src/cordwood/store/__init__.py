@@ -1,4 +1,4 @@
-"""A packed dataset on disk: samples written once, read by number, compressed and checked.
+"""A packed dataset on disk: samples are written once, read by number, compressed and checked.
 
     with cw.Writer("train.cordwood") as writer:
         for image, label in source:
@@ -7,9 +7,31 @@
     ds = cw.open("train.cordwood")
     ds[3], ds[[5, 1, 9]], ds.select("image", "label")
 
-``writer`` takes samples, ``reading`` gives rows and arrays, ``dataset`` makes a torch dataset of them. What a sample
-may be is in ``schema`` and ``values``, how it is found out in ``writing``; ``format`` knows the files of a store, whose
-bytes are described in docs/format/store.md. ``checking`` finds damage and rescues, ``inspecting`` describes.
+How a sample is written:
+
+1. ``writer``: a sample -> one more sample of the store. ``format.folder`` creates or resumes the folder, and locks it.
+2. ``writing.first_samples``: the first samples -> a ``schema`` (``writing.infer``) and a codec plan per field.
+3. ``writing.prepare`` and ``writing.flatten``: a sample -> arrays, and the bytes of its columns (``values``).
+4. ``writing.encode``: a chunk of samples -> frames, by one native call.
+5. ``writing.pipeline``: frames -> shards; a shard appears when it is complete and synced. ``format`` has the files.
+
+How samples are read:
+
+1. ``opening``: a path -> a ``dataset``. Reads the manifest and the shard index, nothing else.
+2. ``dataset``: indices -> sample numbers (``reading.selection``).
+3. ``reading.reader``: sample numbers -> rows, columns and arrays, by one native call.
+4. ``reading.rebuild`` and ``reading.assemble``: these -> samples, or a collated batch.
+
+``checking`` has ``cw.verify`` and ``cw.salvage``, ``inspecting`` has ``cw.inspect``. docs/format/store.md describes the
+bytes. Imports ``tensors``, ``images``, ``codecs``, ``common`` and ``native``; used by ``feed``, ``packing``,
+``doctor``, ``demo`` and ``cli``.
+
+Where to add things:
+
+* A type of value: ``values/accepted_types.py``, its kind in ``schema/node.py``, ``writing/infer.py`` and
+  ``writing/flatten.py`` on the way in, ``reading/rebuild.py`` on the way out, and docs/format/store.md first.
+* An option of a field: ``schema/field.py``, its entry in ``format/manifest.py``, and ``writing/options.py``, which
+  compares it with an existing store.
 """
 
 from cordwood.store.checking.salvage import Salvaged, salvage

@@ -11,6 +11,10 @@ Resizing is bilinear and antialiased. Bytes are those of Pillow's ``crop(box).re
 which goes across and then down; from 13 on Pillow goes down first where the height shrinks more, and a byte may differ
 by 1. Floats are within 1e-6, relative to the largest value, of ``torch.nn.functional.interpolate(mode="bilinear",
 antialias=True)`` in float64.
+
+Reading order: ``crops`` has the steps, ``boxes`` the parts of images that they cut, this file checks a list of steps
+and draws for each sample, ``treatments`` turns a loader's options into one treatment per field, ``random_check`` warns
+of transforms that draw once per batch.
 """
 
 from collections.abc import Sequence
