@@ -1,21 +1,18 @@
-"""What the command prints arrives, or it says that it did not.
+"""The command's output: reports what could not be written, and decides whether to use colours.
 
     with checked_output():
         print(table)            # a full disk behind `> FILE` is a StorageError, not a traceback
 
-    with plain_output():        # a script of the user's runs in this process, and gets the stream itself
+    with plain_output():        # the user's script runs in this process, and gets the stream itself
         run(script)
-
-An OSError by itself does not tell which file it is about; one that comes out of the stream does. Most of them come
-late: a few lines stay in the stream's buffer until the end, so the end of the block is where they are written.
-
-Whether colours are wanted: on a terminal, unless somebody says otherwise.
 
     colours = wants_colour(sys.stderr)
 
-Only the doctor's report has any: its bars are told apart by them. Tables and messages are plain everywhere.
-``NO_COLOR`` and ``FORCE_COLOR`` are the variables that other programs know, too (no-color.org, force-color.org): with
-any value but an empty one the first turns colours off everywhere, the second on, also in a file or a build's log.
+An OSError does not say which file it is about, but one raised by the stream is about the output. Most come late: a few
+lines stay in the stream's buffer, and are written at the end of the block.
+
+Only the doctor's report has colours, and only on a terminal. With any value but an empty one, ``NO_COLOR`` turns them
+off everywhere, and ``FORCE_COLOR`` turns them on, also in a file or a build's log (no-color.org, force-color.org).
 """
 
 import os

@@ -1,13 +1,11 @@
-"""Choosing a plan: candidates are tried on a bounded sample of the arrays and judged by size and fixed costs.
+"""Chooses a plan: tries candidates on a bounded sample of the arrays, and compares their sizes and fixed costs.
 
-First the value stage, which the data decides (a palette if there are few values, else narrow for integers); then,
-with the goal's own coder, the prediction that gives the fewest bytes; then the coder. Nothing depends on time or
-chance: the same arrays give the same plan.
+The value stage comes first and follows from the data: a palette if there are few values, else narrow for integers. Then
+the prediction that gives the fewest bytes with the goal's coder is chosen, then the coder.
 
-What decoding costs, as fixed numbers: the chooser weighs bytes against them and never against a clock.
-
-They stand for nanoseconds a byte of the decoded array, in round figures from profiles of this code on
-one server core, with zstd's slow levels made dearer because their writers wait. Only their relation matters.
+The cost of decoding is a fixed number per stage, never a measurement, so the same arrays give the same plan on every
+machine. It stands for nanoseconds per byte of the decoded array, in round figures from profiles on one server core;
+slow zstd levels cost more, because they slow the writer down. Only the ratios between the numbers matter.
 """
 
 from collections.abc import Iterable, Sequence

@@ -21,8 +21,8 @@ Files, machine and process:
 * ``forks`` - locks and state that a forked process must not inherit
 * ``seeding`` - seeds the random generators for one sample
 
-``PACKAGE`` is the folder of the package. Imports only ``errors``; used by every package above it. Only ``seeding`` imports torch. A helper belongs here if
-several packages need it and it knows nothing of them.
+``PACKAGE`` is the folder of the package. Imports only ``errors``; used by every package above it. Only ``seeding``
+imports torch. A helper belongs here if several packages need it and it knows nothing of them.
 """
 
 from pathlib import Path

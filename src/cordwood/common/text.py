@@ -1,9 +1,11 @@
-"""Sizes and names as people read them.
+"""Sizes, names and values as short text for people.
 
-Values of a file in messages: short, and no more work than the message is worth.
+    human(198_600_000)          # "198.6 MB"
+    counted(2000, "shard")      # "2,000 shards"
+    brief(value)                # a value from a file, in a few dozen characters
 
-A few bytes of a pickle make a tuple whose ``repr`` has billions of characters, and an integer of a megabyte cannot be
-printed at all: what comes from a file is never formatted as it is.
+Values from a file are never formatted as they are: a few bytes of a pickle can make a tuple whose ``repr`` has billions
+of characters, or an integer that cannot be printed at all.
 """
 
 from typing import Any

@@ -1,18 +1,13 @@
-"""A stopwatch for pieces of code, which waits for the accelerator where it is asked to.
+"""``cw.Timer``: a stopwatch for pieces of code, which can wait for the accelerator.
 
     timer = cw.Timer()
     with timer.start(sync=True):
         prob = model(image)
     print(f"Elapse: {timer.diff:.2f}s")
 
-Neither torch nor NumPy is imported here: who has not imported torch has nothing to wait for.
-
-Waiting for the accelerator, so that a clock tells of work done and not of work handed over.
-
-    wait_for_accelerator()
-    started = perf_counter()
-
-torch is not imported here: who has not imported it has nothing to wait for. Nor is a device woken up by asking.
+Operations on an accelerator are queued: without waiting, a clock measures how long it takes to hand them over, not how
+long they run. This module imports neither torch nor NumPy. If the program has not imported torch, or has not used a
+device, there is nothing to wait for, and no device is initialised.
 """
 
 import contextlib

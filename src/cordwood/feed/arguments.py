@@ -1,6 +1,10 @@
-"""Arguments of a Loader: numbers that may be "auto", and the samples, of a store or of what torch makes of stores.
+"""Checks arguments that only a Loader has.
 
-store_of(ds), store_of(Subset(ds, [3, 1])), store_of(random_split(ds, [0.9, 0.1])[0])
+    count("threads", "auto", most=256)              # None
+    store_of(Subset(ds, [3, 1]))                    # a Dataset of two samples
+
+``store_of`` accepts a dataset of a store, and what torch makes of such datasets: ``Subset``, ``ConcatDataset``, the
+parts of a ``random_split``.
 """
 
 import os

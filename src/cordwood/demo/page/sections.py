@@ -1,7 +1,4 @@
-"""The sections of the demo's page about images, the store, what people do today, and views.
-
-The section of the demo's page about training: the same net and the same batches, in another time.
-"""
+"""The sections of the demo's page about images, packing, the comparison with other ways, training and views."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence

@@ -1,16 +1,12 @@
-"""Who holds a tensor: the variable, attribute or list of the user's program that keeps it alive.
+"""Finds the variable, attribute or list that keeps a tensor alive, and the line that adds to it.
 
     holders = find_holders(frame, wanted={id(loss): loss})
-    holders[id(loss)][0].name           # "losses", "self.history", "meter.total"
+    holders[id(loss)][0].name               # "losses", "self.history", "meter.total"
+    keeping_place(holders[id(loss)][0])     # CodeLine("train.py", 41, "train", "losses.append(loss)")
 
-Everything is reached from the variables of the user's running functions and from the globals of their modules. Looking
-runs none of the user's code: no properties, no ``__getattr__``, no comparisons.
-
-The line that keeps a tensor: ``losses.append(loss)``, ``total += loss``, ``self.sum = self.sum + value``.
-
-    keeping_place(holder)               # CodeLine("train.py", 41, "train", "losses.append(loss)")
-
-It is looked for in the source of the function whose variable it is, and of the class whose attribute it is.
+The search starts at the variables of the user's running functions and at the globals of their modules. It runs none of
+the user's code: no properties, no ``__getattr__``, no comparisons. The line is searched in the source of the function
+that has the variable, or of the class that has the attribute.
 """
 
 import ast

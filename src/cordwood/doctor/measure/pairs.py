@@ -1,19 +1,18 @@
-"""Two ways of doing a thing, measured in turns: what the second saves, and how sure that is.
+"""Measures two ways of doing the same thing in turns: what the second way saves, and how certain that is.
 
     gain = measure_pair(lambda: timed(before), lambda: timed(after), seconds=2.0)
     gain.saves_ms, gain.spread_ms
 
-They take turns, so that a busy moment of the machine falls on both. The gain is told in two ways, as the median of the
-differences and as the difference of the medians: they agree where there are many turns, or quiet ones, and what they
-differ by counts as spread.
+The ways take turns, so that a busy moment of the machine affects both. The gain is computed as the median of the
+differences and as the difference of the medians. With many or quiet turns they agree; their difference counts
+as spread.
 
-Two loaders in turns, where a turn takes long and there is time for few of them.
+Where a turn takes long, as with loaders, there are only a few::
 
-    times = paired(lambda: turn(now), lambda: turn(other), end)
-    careful(times).is_sure
     in_turns(lambda: turn(now), lambda: turn(other), end, workers=2).is_sure
+    careful(paired(lambda: turn(now), lambda: turn(other), end)).is_sure
 
-`pairs` does the same for what takes little: there many turns tell the spread. Here it is not left to them alone.
+Few turns may agree by chance, so ``careful`` gives them a wider spread.
 """
 
 from collections.abc import Callable

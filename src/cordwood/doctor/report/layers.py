@@ -1,13 +1,11 @@
-"""The tables of a report: which layers a step's time goes to, and which functions take most of their own.
+"""The tables of layers and functions in a report, and a note on runs that train one model after another.
 
-layers_of(evidence)[0]      # {"module": "encoder.0", "class": "Linear", "ops": 12, "forward_ms": 3.1, "ms": 9.1, ...}
-
-Runs that train one model after another: whether their steps are of one kind, or of two that have little in common.
-
+    layers_of(evidence)[0]      # {"module": "encoder.0", "class": "Linear", "forward_ms": 3.1, "ms": 9.1, ...}
+    functions_of(evidence)      # the functions with most own time, per step and per batch
     stage_notes(evidence)       # ["steps 1 to 60 train Encoder, steps 61 to 120 train Classifier: ..."]
 
-A mean step of two models is that of neither. What tells them apart is the modules that the script calls: where one is
-trained for the first time, and all that were trained before never are again, another stage of the run begins.
+The mean step of two models describes neither of them. A new stage of a run begins where a module is trained for the
+first time and no module trained before is trained again.
 """
 
 import contextlib

@@ -1,12 +1,11 @@
-"""What an epoch consists of: all samples, some, some more often than others, or what a sampler of torch draws.
+"""The order of an epoch: all samples, given indices, weighted draws, or the draws of a torch sampler.
 
     order = order_of(len(ds), shuffle=True, seed=0, sampler=None)
     order.epoch(3).at(np.arange(64))           # the first 64 samples of epoch 3
 
-Indices and weights are looked up place by place, like the permutation: nothing is drawn in advance. A sampler of torch
-cannot be asked for a place, so it is drawn from once, when its epoch begins.
-
-Random numbers from a seed of ours in code of others, without moving the generators of the program.
+Indices and weights are looked up place by place, like the permutation: nothing is drawn in advance. A torch sampler
+cannot be asked for a single place, so all of its numbers are drawn when its epoch begins, with the global generators
+seeded by the Loader's seed and restored afterwards.
 """
 
 import itertools

@@ -1,12 +1,11 @@
-"""Where samples are: the shards of one store or of several alike, mapped when they are first asked for.
+"""The shards of one store, or of several with the same schema: finds the shard of a sample, and maps it on first use.
 
     shards = Shards(["train.cordwood"])
     len(shards), shards.where(7)
 
-Opening reads `store.json` and the records of the shards, nothing else. A shard is mapped when a sample of it is first
-asked for; or all of them are copied into memory, by a thread that nobody waits for.
-
-What stores must have in common to be read as one, and how much of each is read.
+Opening reads ``store.json`` and the shard index, nothing else. A shard is mapped when one of its samples is first read,
+or all shards are copied into memory by a background thread. Several stores are read as one only if their schemas and
+the meaning of their labels agree; a length per store limits how many of its samples are read.
 """
 
 import os

@@ -1,10 +1,11 @@
-"""``shufflenet-g1``: convolutions with unequal channels.
+"""Four rules after the guidelines of ShuffleNet V2: layers whose shape costs time.
 
-``shufflenet-g2``: convolutions in many groups.
+* ``shufflenet-g1``: convolutions with unequal channels
+* ``shufflenet-g2``: convolutions in many groups
+* ``shufflenet-g3``: modules that are cut into many small operations
+* ``shufflenet-g4``: elementwise operations with a large share of the time
 
-``shufflenet-g3``: modules that are cut into many small operations.
-
-``shufflenet-g4``: elementwise operations with a large share of the time.
+All of them are for information: a network may have its shape for good reasons.
 """
 
 from cordwood.common.numbers import milliseconds, percent
