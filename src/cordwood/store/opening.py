@@ -1,4 +1,4 @@
-"""Opening stores, and putting several together."""
+"""``cw.open`` and ``cw.concat``: opens stores, and combines several datasets into one."""
 
 import logging
 import os

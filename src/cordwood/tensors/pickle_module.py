@@ -1,4 +1,4 @@
-"""A pickle module for people who must keep calling ``torch.save``: tensors go through the codecs, inside the pickle.
+"""A pickle module for callers of ``torch.save``: tensors go through the codecs, inside the pickle.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What is wrong with a store, piece by piece.
+"""Describes what is wrong with a store, piece by piece.
 
     damages = Damages()
     damages.add(Damage("shard-00000003.cws", "the row has another checksum", first=901, last=901))

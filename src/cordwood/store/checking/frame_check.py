@@ -1,4 +1,4 @@
-"""Every frame of some samples, decoded to see whether it can be: what verifying a store spends its time on.
+"""Decodes every frame of some samples, to find those that cannot be decoded. Verifying a store spends its time here.
 
     checker = FrameChecker(schema, plans, threads=2)
     for bad in checker.check(memory, start, rows):

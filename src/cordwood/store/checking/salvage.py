@@ -1,4 +1,4 @@
-"""`salvage`: a new store of everything that is good in a damaged one.
+"""``cw.salvage``: writes a new store of everything that is good in a damaged one.
 
 Shards without damage are copied as they are. Of the others the good samples are taken, their frames byte for byte;
 nothing is encoded anew. The new store is made beside its place and put there at the end, so that what has the name

@@ -1,4 +1,4 @@
-"""One shard, checked to its last byte: what is damaged, and which samples are good all the same.
+"""Checks one shard to its last byte: what is damaged, and which samples are good all the same.
 
     findings = ShardChecker(schema, plans, threads=2).check(path, record)
     findings.good                    # a bool a sample

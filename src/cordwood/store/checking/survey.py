@@ -1,4 +1,4 @@
-"""What is left of a store: its files but the shards, read as far as they can be, and what is wrong with them.
+"""Reads all files of a store but its shards, as far as they can be read, and lists what is wrong with them.
 
     survey = take_survey("train.cordwood")
     survey.manifest, survey.records, survey.plans, survey.damages.found

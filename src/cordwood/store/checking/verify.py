@@ -1,4 +1,4 @@
-"""`verify`: read every byte of a store and say what is damaged."""
+"""``cw.verify``: reads every byte of a store and reports what is damaged."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The folder of a store, for the one who writes it: made, found, locked and tidied up."""
+"""The folder of a store as its writer uses it: creates or finds it, locks it, and removes leftovers."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock on a store that goes away with its process.
+"""A lock that allows one writer of a store at a time, and ends with its process.
 
     lock = WriterLock("train.cordwood")
     ...

@@ -1,4 +1,4 @@
-"""``store.json``: what a store's samples look like and how they were to be kept; small, and constant once written.
+"""Reads and writes ``store.json``: schema, fields and options of a store. It does not change once there are samples.
 
     manifest = read("train.cordwood")
     manifest.goal, manifest.fields[0].name, manifest.schema

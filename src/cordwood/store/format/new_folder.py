@@ -1,4 +1,4 @@
-"""A store that is made beside its place, and put there when it is complete.
+"""Makes a store in a temporary folder next to its place, and renames it when it is complete.
 
     with beside(Path("all.cordwood")) as folder:
         ...                     # write into the folder

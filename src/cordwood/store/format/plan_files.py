@@ -1,4 +1,4 @@
-"""The plans of a store: one file each in ``plans/``, named by a hash of its own bytes.
+"""Reads and writes the codec plans of a store: one file each in ``plans/``, named by a hash of its bytes.
 
     name = write(store, plan)        # "9f86d081884c7d65"
     plan = load(store, name)

@@ -1,4 +1,4 @@
-"""Find the rows of a shard whose trailer is lost, as in a file that was cut short.
+"""Finds the rows of a shard that lost its trailer, such as a truncated file.
 
     found = find_rows(fd, size, layout)
     found.rows_offset, found.rows, found.intact

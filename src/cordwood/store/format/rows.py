@@ -1,4 +1,4 @@
-"""Where the parts of a row lie: one fixed-size record a sample, made from the schema alone.
+"""The layout of a row: one record of fixed size per sample, derived from the schema alone.
 
     >>> layout = RowLayout(schema)
     >>> rows = layout.rows(memory)            # a structured array in place

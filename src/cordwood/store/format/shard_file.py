@@ -1,4 +1,4 @@
-"""The two ends of a shard: what its first 32 and its last 48 bytes say, checked before anything else is believed.
+"""Reads and checks the two ends of a shard: its first 32 and its last 48 bytes.
 
     ends = read_ends("train.cordwood/shard-00000000.cws")
     ends.count, ends.rows_offset, ends.row_size

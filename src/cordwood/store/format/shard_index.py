@@ -1,4 +1,4 @@
-"""``shards.bin``: how many samples each shard holds, a record of 64 bytes a shard.
+"""Reads and writes ``shards.bin``: one record of 64 bytes per shard, with its number of samples.
 
     index = read("train.cordwood")
     index.records["count"].sum()         # samples in the store

@@ -1,4 +1,4 @@
-"""Whether a store is still being packed: it can be read, and holds only a part of what it is to hold.
+"""Reports whether a store is still being packed: it can be read, but holds only a part of its samples.
 
 note = unfinished("train.cordwood")
 note and print(note)

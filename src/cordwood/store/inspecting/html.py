@@ -1,4 +1,4 @@
-"""A store's inspection for a notebook: the tables, bars, and pictures of image-like fields.
+"""A store's inspection for a notebook: tables, bars, and pictures of image-like fields.
 
 Names and texts come from the store, so everything is escaped; pictures are made here, pixel by pixel.
 """

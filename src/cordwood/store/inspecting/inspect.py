@@ -1,4 +1,4 @@
-"""`inspect` of a store: what it holds, how well it was packed, and what its values are like."""
+"""``cw.inspect`` of a store: what it holds, how well it is compressed, and statistics of its values."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `inspect` found in a store: fields for programs, a table for people, pictures for a notebook.
+"""The result of inspecting a store: fields for programs, a table for people, pictures for a notebook.
 
 ::
 

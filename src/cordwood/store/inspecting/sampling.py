@@ -1,4 +1,4 @@
-"""Values of a store's fields, looked at in some samples: enough to tell what they are like, few enough to be quick.
+"""Reads values of some samples of a store: enough to describe its fields, few enough to be quick.
 
 Arrays are read of up to 256 evenly chosen samples, numbers of all samples up to a million, else of a thousand evenly
 chosen runs of a thousand. What cannot be read is left out and told.

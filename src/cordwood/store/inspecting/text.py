@@ -1,4 +1,4 @@
-"""A store's inspection as tables for a terminal. Names come from the store: none reaches the terminal unfiltered."""
+"""A store's inspection as tables for a terminal. Names come from the store, so all of them are filtered."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the values of a field are like: their range, mean and spread, zeros and NaNs.
+"""Statistics of the values of a field: range, mean and spread, zeros and NaNs.
 
 >>> values = Values()
 >>> values.add(np.array([0.0, 1.0, np.nan, 3.0]))

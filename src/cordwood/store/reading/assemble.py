@@ -1,4 +1,4 @@
-"""Rows and arrays as they lie in a store, made into samples and batches.
+"""Makes samples and batches out of the rows and arrays of a store.
 
     assembler = Assembler(reader, names=("image", "label"))
     assembler.sample(3)                  # (tensor, 7)

@@ -1,4 +1,4 @@
-"""Images that a store keeps encoded: decoded on threads when they are read, and treated like all others.
+"""Decodes images that a store keeps encoded, on threads, when they are read.
 
     arrays = decode_batches(leaf, encoded, per=64, seeds=None, delivery=PLAIN, threads=2, where=reader.where)
 

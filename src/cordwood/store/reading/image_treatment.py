@@ -1,4 +1,4 @@
-"""What is done with images between the store and a batch: a part of them in another size, floats, channels last.
+"""What is done to an image between the store and a batch: crop and resize, convert to floats, channels last.
 
     Treatment(normalize=Normalize(mean, std), channels_last=True)
 

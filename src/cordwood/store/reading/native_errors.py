@@ -1,4 +1,4 @@
-"""What the native reader found wrong, as errors that say what is lost: the shard, the sample, the field."""
+"""Turns errors of the native reader into exceptions that name the shard, the sample and the field."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The plans that frames of open stores name, loaded when the first frame asks for one.
+"""Loads the plans that frames of open stores name, when the first frame needs one.
 
 A frame names what its plan owns by a hash; which plans there are is told by the store, and by the footer of the
 sample's shard, which may have come from another store. A plan's file that is lost or damaged matters only to frames

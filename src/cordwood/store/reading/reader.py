@@ -1,4 +1,4 @@
-"""Samples by number, out of the shards of one store or of several alike.
+"""Reads samples by number out of the shards of one store, or of several with the same schema.
 
     reader = Reader(["train.cordwood"])
     rows, arrays = reader.fetch(np.array([7, 3]), reader.schema.frames, together=True)

@@ -1,4 +1,4 @@
-"""From what a store keeps back to samples.
+"""Puts the stored values of a sample back into its structure.
 
     >>> rebuilder = Rebuilder(schema, ("label", "image"))
     >>> rebuilder.leaves                      # the numbers of the leaves that it needs, in order

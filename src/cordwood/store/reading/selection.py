@@ -1,4 +1,4 @@
-"""Which samples of a store a dataset shows, and in which order: a range while that will do, else an array of numbers.
+"""The samples of a store that a dataset shows, in order: a range if possible, else an array of numbers.
 
 >>> choose(range(0, 100), slice(10, 20, 5))
 range(10, 20, 5)

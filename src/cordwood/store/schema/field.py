@@ -1,4 +1,4 @@
-"""What a caller may ask for one field of a store."""
+"""``cw.Field``: what a caller may ask for one field of a store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

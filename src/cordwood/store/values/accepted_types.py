@@ -1,4 +1,4 @@
-"""What a sample may hold, what its parts are called in messages, and what to do with things that cannot be stored."""
+"""The types that a sample may hold, their names in messages, and the errors for values that cannot be stored."""
 
 from typing import Any, Final
 

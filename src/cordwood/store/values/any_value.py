@@ -1,4 +1,4 @@
-"""Values of any structure as bytes: what a field holds whose type or structure is another one in every sample.
+"""Encodes values of any structure as bytes, for fields whose type or structure differs from sample to sample.
 
     >>> decode(encode([1, {"box": (0.5, None)}]))
     [1, {'box': (0.5, None)}]

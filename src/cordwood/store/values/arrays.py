@@ -1,4 +1,4 @@
-"""Tensors and NumPy arrays as the plain arrays that frames are made of, and back.
+"""Converts tensors and NumPy arrays to the plain arrays that frames are made of, and back.
 
 A dtype that NumPy lacks travels as unsigned integers of its width. Nothing is copied where memory is laid out as it
 must be: what comes out may be the caller's own memory.

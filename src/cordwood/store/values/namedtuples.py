@@ -1,4 +1,4 @@
-"""Named tuples from names in a file: fresh classes, or those that the caller brings; no module is ever imported."""
+"""Makes named tuples from names in a file: new classes, or those that the caller gives. No module is imported."""
 
 from collections import namedtuple
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Floats rounded to a narrower dtype, because the caller asked for it by name, and the error that this makes."""
+"""Rounds floats to a narrower dtype where the caller asked for it, and computes the error."""
 
 from typing import Any
 

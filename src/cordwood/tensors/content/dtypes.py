@@ -1,4 +1,4 @@
-"""Torch's dtypes in the codecs' words, and the other way round."""
+"""Converts between torch's dtypes and the names that the codecs use."""
 
 from typing import Final
 

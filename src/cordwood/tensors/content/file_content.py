@@ -1,4 +1,4 @@
-"""What a tensor file holds, before it is written: the pickle, and the bytes of each storage that something reaches.
+"""The content of a tensor file before it is written: the pickle, and the reachable bytes of each storage.
 
 Both `save` (from objects) and `trim` (from another file) make a `Parcel`; the writers of `.pt` and `.cord` files take
 one.

@@ -1,4 +1,4 @@
-"""New storages, and the bytes below them for NumPy and for reading files into."""
+"""Allocates storages, and gives access to their bytes for NumPy and for reading files."""
 
 import ctypes
 import ctypes.util

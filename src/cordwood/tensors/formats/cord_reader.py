@@ -1,4 +1,4 @@
-"""Read `.cord` files: the manifest, checked, and records through the codecs."""
+"""Reads `.cord` files: checks the manifest, and decodes records through the codecs."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

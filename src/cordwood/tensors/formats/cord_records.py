@@ -1,4 +1,4 @@
-"""Storages through the codecs: each group of overlapping views becomes a record, coded or raw; small ones share one."""
+"""Encodes storages: each group of overlapping views becomes one record; small ones share a record."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

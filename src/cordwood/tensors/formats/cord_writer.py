@@ -1,4 +1,4 @@
-"""Write a parcel as a `.cord` file: a zip archive of records that went through the codecs.
+"""Writes a `.cord` file: a zip archive of records encoded by the codecs.
 
 The layout is told in docs/format/tensors.md. Records are written one after the other as they are encoded, and the
 manifest that lists them comes last, so that no more than one of them is in memory at a time.

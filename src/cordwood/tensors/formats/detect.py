@@ -1,4 +1,4 @@
-"""Tell what a file is by its content, and open it."""
+"""Detects the format of a file by its content, and opens it."""
 
 from cordwood.errors import FormatError
 from cordwood.tensors.formats.cord_reader import CordFile, is_cord

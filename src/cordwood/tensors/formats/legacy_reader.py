@@ -1,4 +1,4 @@
-"""Read the files that torch wrote before 1.6: pickles one after the other, then the storages' bytes."""
+"""Reads the files that torch wrote before 1.6: several pickles, then the bytes of the storages."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

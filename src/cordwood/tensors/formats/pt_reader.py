@@ -1,4 +1,4 @@
-"""Read torch's zip archives (`.pt` since torch 1.6), stored or deflated."""
+"""Reads torch's zip archives (`.pt` since torch 1.6), stored or deflated."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Write a parcel as a `.pt` file: torch's own layout, read by plain ``torch.load``.
+"""Writes a `.pt` file in torch's own layout, readable by plain ``torch.load``.
 
 Compressed files carry a tripwire. Torch reads deflated records well, but ``torch.load(mmap=True)`` takes their
 compressed bytes for the tensors' and says nothing. So the last record of such a file is a storage that is longer,

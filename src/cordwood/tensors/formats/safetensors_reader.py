@@ -1,4 +1,4 @@
-"""Read `.safetensors` files: a length, a JSON header, and the tensors' bytes."""
+"""Reads `.safetensors` files: a length, a JSON header, and the bytes of the tensors."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What the suffix of a file says about the format that it is to be written in.
+"""Decides by the suffix of a file name which format to write.
 
     format_of("last.cord")         # "cord"
     format_of("last.pt.zip")       # "pt", as for any suffix that nobody else has

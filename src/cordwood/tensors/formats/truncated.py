@@ -1,4 +1,4 @@
-"""Open a file as far as it goes: what lost its end still tells what was in it.
+"""Opens a file that lost its end, as far as it goes.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a file is for: a tensor, a state_dict, a training checkpoint, a whole model."""
+"""Finds out what a file is: a tensor, a state_dict, a training checkpoint, or a whole model."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Compare what a file holds with its own checksums, a little at a time."""
+"""Compares the contents of a file with its own checksums, a little at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Whether a name that a file asks for could be imported here, told without importing anything.
+"""Whether a name that a file asks for could be imported here, found out without importing anything.
 
 Importing a module runs it, and the file says which: so a module is only looked for, where Python would look.
 """

@@ -1,4 +1,4 @@
-"""`inspect`: what a file holds, what it wastes, what it needs, and whether it is whole."""
+"""``cw.inspect`` of a tensor file: what it holds, what it wastes, what it needs, and whether it is intact."""
 
 import shlex
 from pathlib import PurePath

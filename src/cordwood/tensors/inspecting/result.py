@@ -1,4 +1,4 @@
-"""What `inspect` found: fields for programs, a table for people.
+"""The result of inspecting a tensor file: fields for programs, a table for people.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What each storage of a file holds, and how much of it any tensor reaches.
+"""The size of each storage of a file, and how much of it any tensor reaches.
 
 ::
 

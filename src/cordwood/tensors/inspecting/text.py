@@ -1,4 +1,4 @@
-"""An inspection as a table for a terminal. Names come from the file: none reaches the terminal unfiltered."""
+"""An inspection as a table for a terminal. Names come from the file, so all of them are filtered."""
 
 from collections.abc import Iterator
 

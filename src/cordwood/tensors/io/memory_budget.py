@@ -1,4 +1,4 @@
-"""How much memory a file may make us reserve."""
+"""Limits how much memory a file can make the reader reserve."""
 
 from cordwood.common.arguments import whole_number
 from cordwood.common.resources import physical_memory

@@ -1,4 +1,4 @@
-"""Where bytes come from: a path, a file object or memory, read at any offset and never beyond the end.
+"""The bytes of a path, a file object or a buffer, read at any offset and never beyond the end.
 
     with open_source("model.pt") as source:
         first = source.read(0, 8)

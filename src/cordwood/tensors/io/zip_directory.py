@@ -1,4 +1,4 @@
-"""What a zip archive says is in it: its directory, found and checked, or its local headers where there is none.
+"""Reads and checks the directory of a zip archive, or its local headers if the directory is lost.
 
     entries, end = read_directory(source)
 

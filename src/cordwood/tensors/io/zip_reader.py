@@ -1,4 +1,4 @@
-"""Reading zip archives, stored and deflated, from bytes that nobody vouches for.
+"""Reads zip archives, stored and deflated, from untrusted bytes.
 
     archive = Archive(source)
     pickle = archive.read(archive.entries["model/data.pkl"])

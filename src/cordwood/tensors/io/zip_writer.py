@@ -1,4 +1,4 @@
-"""Writing zip archives in one forward pass, their data aligned so that they can be mapped.
+"""Writes zip archives in one pass, with data aligned so that they can be mapped.
 
     with open("x.zip", "wb") as file:
         writer = ZipWriter(file.write)

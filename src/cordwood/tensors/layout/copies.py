@@ -1,4 +1,4 @@
-"""How bytes get from the old storage to the new: strided copies, as few as do it.
+"""The strided copies that move bytes from the old storage to the new one, as few as possible.
 
 # x[:, :2] of a float32 matrix with 100 rows and 8 columns, closed up
 copy = Copy(src_offset=0, dst_offset=0, shape=(100,), src_strides=(32,), dst_strides=(8,), run=8)

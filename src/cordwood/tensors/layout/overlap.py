@@ -1,4 +1,4 @@
-"""Which views share bytes, decided exactly and not by their hulls.
+"""Finds views that share bytes, exactly and not only by their first and last byte.
 
     a = reach_of(0, 4, (1000, 2), (32, 4))  # x[:, 0:2] of a float32 matrix of 8 columns
     b = reach_of(8, 4, (1000, 2), (32, 4))  # x[:, 2:4]: the hulls overlap, the bytes do not

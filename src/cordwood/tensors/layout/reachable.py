@@ -1,4 +1,4 @@
-"""The layout of reachable bytes: what the views of a storage can reach is kept, the rest goes, sharing stays.
+"""Lays out a storage anew: keeps the bytes that its views reach, drops the rest, preserves sharing.
 
     batch = 256 * 3 * 224 * 224 * 4
     image = View(offset=602_112, itemsize=4, shape=(3, 224, 224), strides=(200_704, 896, 4))  # batch[1]

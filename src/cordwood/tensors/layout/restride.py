@@ -1,4 +1,4 @@
-"""Closing views up together: gaps that none of them reaches go, whatever two of them share they share after.
+"""Moves the views of a storage closer together: removes gaps that no view reaches, and preserves what they share.
 
     # x[:, :5] and x[:, 3:8] of a uint8 matrix with 100 rows and 20 columns
     boxes = [Box(0, ((100, 20), (5, 1)), 1), Box(3, ((100, 20), (5, 1)), 1)]

@@ -1,4 +1,4 @@
-"""Which of a file's tensors have bytes in common.
+"""Finds the tensors of a file that have bytes in common.
 
 ::
 

@@ -1,4 +1,4 @@
-"""`load`: one file to one object, safely, whatever format it is in."""
+"""``cw.load``: reads one object from a file of any supported format, without running code of the file."""
 
 import io
 import pickle

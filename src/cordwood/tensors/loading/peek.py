@@ -1,4 +1,4 @@
-"""`peek`: look into a file, and read the tensors that are asked for."""
+"""``cw.peek``: lists the tensors of a file, and reads those that are asked for."""
 
 import difflib
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Some of a file's tensors by name, without the rest."""
+"""Reads some tensors of a file by name, without the rest."""
 
 import difflib
 import fnmatch

@@ -1,4 +1,4 @@
-"""The storages of a file as torch objects: read or mapped, sent where they belong, one for each key."""
+"""The storages of a file as torch objects: read or mapped, and moved to their device."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The memory behind storages: which of them are one memory, how it is seen, and its bytes.
+"""The memory of storages: which storages are the same memory, which views it has, and its bytes.
 
 Two storage objects may lie over the same bytes (``torch.from_numpy`` twice, DLPack, slices of a storage). They are one
 `Arena`, so that what shares memory now shares it after loading, too.

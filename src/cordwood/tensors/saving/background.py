@@ -1,4 +1,4 @@
-"""Saves that go on in a thread while training does: one after the other, each with a handle."""
+"""Runs saves in a background thread, one after another, each with a handle."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""Pickle an object once, and learn on the way which bytes of which storages its tensors see.
+"""Pickles an object once, and records which bytes of which storages its tensors reach.
 
 ::
 

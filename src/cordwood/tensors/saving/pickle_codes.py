@@ -1,4 +1,4 @@
-"""A few values in the opcodes of pickle protocol 2, for writing into a pickle that was made before."""
+"""Writes a few values as opcodes of pickle protocol 2, to insert them into an existing pickle."""
 
 import struct
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`save`: one object to one file, only what it can reach, with everything that is shared still shared."""
+"""``cw.save``: writes one object to one file: only reachable bytes, with all sharing preserved."""
 
 import io
 import os

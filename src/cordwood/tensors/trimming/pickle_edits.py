@@ -1,4 +1,4 @@
-"""Change a few numbers in a pickle and leave every other byte as it is."""
+"""Changes a few numbers in a pickle, and leaves all other bytes as they are."""
 
 import bisect
 from collections.abc import Sequence

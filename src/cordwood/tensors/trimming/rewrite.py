@@ -1,5 +1,4 @@
-"""The content of an existing file, laid out anew: storages without their waste, and the pickle with other numbers in
-it.
+"""The content of an existing file, laid out anew: storages without waste, and the pickle with changed numbers.
 
 Nothing of the pickle is run or understood beyond torch's own rebuild functions: their offset, stride and storage size
 are changed in place, everything else stays as it is, byte for byte. So checkpoints of packages that are not installed

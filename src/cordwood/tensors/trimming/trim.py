@@ -1,4 +1,4 @@
-"""`trim`: rewrite a checkpoint without its waste."""
+"""``cw.trim``: rewrites a checkpoint without the bytes that no tensor reaches."""
 
 import os
 from collections.abc import Iterator

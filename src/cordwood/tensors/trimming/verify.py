@@ -1,4 +1,4 @@
-"""Compare a file that was just written with what it was made from, tensor by tensor."""
+"""Compares a file that was just written with the one it was made from, tensor by tensor."""
 
 from math import prod
 from pathlib import Path

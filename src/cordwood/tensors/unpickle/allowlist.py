@@ -1,4 +1,4 @@
-"""The short list of what a pickle may do when it is loaded safely: rebuild tensors, and hold them in plain containers.
+"""What a pickle may do when it is loaded safely: rebuild tensors, and hold them in plain containers.
 
 The names are torch's own list for ``weights_only=True``, and what the user added to it with
 ``torch.serialization.add_safe_globals``. But no function of that list is called as it is: sizes and strides, offsets

@@ -1,4 +1,4 @@
-"""Look into a pickle without running anything of it: globals, calls and storages become descriptions.
+"""Describes a pickle without running anything of it: globals, calls and storages become plain objects.
 
 ::
 

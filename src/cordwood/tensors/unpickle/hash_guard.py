@@ -1,4 +1,4 @@
-"""Keys that Python can hash without danger: not deep, not wide again and again, and not all of one hash.
+"""Refuses dict keys that would be dangerous to hash: too deep, too wide, or all with the same hash.
 
 Python hashes nested tuples recursively and without looking at its stack, hashes a long tuple anew whenever it is used,
 and compares a new key with every other one of the same hash. Text and bytes are safe: their hashes are remembered, and

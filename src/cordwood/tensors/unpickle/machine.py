@@ -1,4 +1,4 @@
-"""Run a pickle without Python's unpickler: every opcode is checked, and what to do about code is the caller's choice.
+"""Runs a pickle without Python's unpickler: checks every opcode, and leaves code to the caller.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What each opcode of a pickle does to the machine that runs it, and what it may cost."""
+"""What each opcode of a pickle does to the machine, and what it may cost."""
 
 import struct
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Rebuild tensors from what a file says, each number checked first.
+"""Rebuilds tensors from the numbers in a file, and checks each number first.
 
 Mirrors the functions of ``torch._utils`` that files name. Torch's own trust the file in places: one reserves memory
 for a quantized tensor's sizes before it looks at the storage, others leave a sparse tensor's indices unchecked.

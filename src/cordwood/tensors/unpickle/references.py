@@ -1,4 +1,4 @@
-"""Who refers to the storages that a pickle names: tensors, whose reach is known, or anything else.
+"""Finds everything that refers to the storages of a pickle: tensors, or other objects.
 
 ::
 

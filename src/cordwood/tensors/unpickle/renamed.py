@@ -1,4 +1,4 @@
-"""Names that moved since a file was written: Python 2's modules, and torch's own."""
+"""Names that moved since a file was written: modules of Python 2, and torch's own."""
 
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 

@@ -1,4 +1,4 @@
-"""What a file says of one tensor, told from the description of its pickle: no bytes of the tensor are read.
+"""Shape, dtype and storage of a tensor, from the description of its pickle: no bytes of the tensor are read.
 
 ::
 

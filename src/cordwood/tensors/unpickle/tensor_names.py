@@ -1,4 +1,4 @@
-"""The names of the tensors in a file: the path of keys to each, joined by dots."""
+"""The names of the tensors in a file: the keys that lead to each, joined by dots."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How much work a file may make us do: so much for each byte that it has, and no more.
+"""Limits the work that a file can cause, in proportion to its size.
 
 The bytes of a pickle can ask for one thing again and again: five of them copy a list of a million items, or check a
 million indices. What a file asks for once is paid for by the bytes that hold it; what is far beyond that is a bomb.
