@@ -1,4 +1,4 @@
-"""The library's log, on the command's stderr: warnings by default, more with ``CORDWOOD_LOG=info`` or ``debug``.
+"""Prints the library's log on stderr: warnings by default, more with ``CORDWOOD_LOG=info`` or ``debug``.
 
     with shown_log():
         ...         # what goes to the logger "cordwood" is printed

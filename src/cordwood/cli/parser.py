@@ -1,4 +1,4 @@
-"""The command's parser: argparse, which says what may have been meant where a word is not known.
+"""The command's parser: argparse that suggests what may have been meant for an unknown word.
 
 ::
 

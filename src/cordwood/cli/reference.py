@@ -1,4 +1,4 @@
-"""The page of the docs that tells every verb and option, made from what ``--help`` says.
+"""Makes docs/cli.md, the page of every verb and option, from what ``--help`` says.
 
     python -m cordwood.cli.reference docs/cli.md
 

@@ -1,4 +1,4 @@
-"""The files that the doctor writes: checked before hours of training, written after them.
+"""The files that the doctor writes: checked before hours of training, written afterwards.
 
 check_outputs({"--json": Path("report.json")})
 save(report, {".json": Path("report.json")})        # what is to be told of those that could not be written

@@ -1,4 +1,4 @@
-"""The tensor files that a command was given: files by name, and those in folders by suffix."""
+"""Finds the tensor files that a command was given: files by name, and those in folders by suffix."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The tracebacks that errors carry in their notes, as somebody needs them who typed a command.
+"""Shortens the tracebacks that errors carry in their notes, for users of the command.
 
     for note in notes_of_cause(error.__cause__):
         print(note)

@@ -1,5 +1,6 @@
-"""What a plan owns, so that its frames need not carry it: palettes, tables, a dictionary. The bytes are in
-docs/format/frame.md."""
+"""What a plan owns, so that its frames need not carry it: palettes, tables, a dictionary. docs/format/frame.md
+describes the bytes.
+"""
 
 import hashlib
 from dataclasses import dataclass

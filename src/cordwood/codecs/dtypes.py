@@ -1,4 +1,4 @@
-"""The dtypes a frame can hold, and how an array of each looks to NumPy.
+"""The dtypes that a frame can hold, and the NumPy dtype for each.
 
     >>> dtype_of(np.zeros(3, np.float32)).name
     'float32'

@@ -1,4 +1,4 @@
-"""A palette that a short computation gives is stored as the computation.
+"""Finds a short computation that gives all values of a palette, to store it instead of the values.
 
     >>> values = ((np.arange(256, dtype=np.float32) / np.float32(255)) - np.float32(0.485)) / np.float32(0.229)
     >>> str(fit([values], DTYPES["float32"]))

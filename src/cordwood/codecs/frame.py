@@ -1,4 +1,4 @@
-"""Arrays to frames and back."""
+"""Encodes arrays as frames, and decodes them."""
 
 import math
 import struct

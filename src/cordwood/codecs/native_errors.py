@@ -1,4 +1,4 @@
-"""Native error tuples become exceptions whose message says what was found, what was expected, where, and what to do."""
+"""Turns native error tuples into exceptions that say what was found, what was expected, where, and what to do."""
 
 from typing import Any
 

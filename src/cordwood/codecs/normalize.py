@@ -1,4 +1,4 @@
-"""uint8 images that arrive as normalised floats, in the same pass that decodes them.
+"""Decodes uint8 images as normalised floats, in one pass.
 
     images = np.empty((64, 3, 224, 224), np.float32)
     codecs.decode_into(frames, list(images), normalize=codecs.Normalize(mean, std))

@@ -1,4 +1,4 @@
-"""A plan: the chain of stages chosen for a kind of array, fixed once chosen, and what it owns.
+"""A plan: the chain of stages chosen for a kind of array, and what it owns. It does not change once chosen.
 
 >>> p = plan([image], "small")
 >>> print(p)

@@ -1,4 +1,4 @@
-"""A bounded sample of the data that a plan is chosen on: few arrays, and of large ones a few pieces."""
+"""Takes a bounded sample of the data that a plan is chosen on: few arrays, and a few pieces of large ones."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Opening the files of a store, which may be anything that somebody put in their place.
+"""Opens the files of a store, and refuses anything that is not a regular file.
 
 with opened("train.cordwood/store.json", "the manifest") as fd:
     data = os.pread(fd, 100, 0)

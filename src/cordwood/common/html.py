@@ -1,4 +1,4 @@
-"""Pieces of HTML for notebooks: tables, lists and bars that need no script, no style sheet and nothing from outside.
+"""HTML for notebooks: tables, lists and bars without scripts, style sheets or anything fetched.
 
     parts = [title("x.pt", "pt, 1.2 MB"), table(("name", "size"), [("weight", "1.2 MB")], right={1})]
     return together(parts)

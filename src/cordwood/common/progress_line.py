@@ -1,4 +1,4 @@
-"""Progress of a long job: one line that is written over on a terminal, plain lines elsewhere."""
+"""Shows the progress of a long job: one line that is written over on a terminal, plain lines elsewhere."""
 
 import shutil
 from types import TracebackType

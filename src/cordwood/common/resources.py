@@ -1,4 +1,4 @@
-"""What of this machine the process may use: cores and memory, as affinity and control groups have it."""
+"""The cores and the memory that this process may use, by affinity and control groups."""
 
 import os
 from functools import cache

@@ -1,4 +1,4 @@
-"""Random numbers of a sample's own, for code that draws them from the generators of the process."""
+"""Seeds the global random generators for one sample."""
 
 import functools
 import inspect

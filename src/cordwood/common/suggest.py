@@ -1,4 +1,4 @@
-"""What somebody may have meant who typed a name that is not there.
+"""Suggests the name that may have been meant.
 
 raise UsageError(f"there is no field {name!r}{did_you_mean(name, names)}")
 

@@ -1,4 +1,4 @@
-"""Tables and titled lists for a terminal: columns as wide as needed, which give way in turns where that is too wide.
+"""Tables and titled lists for a terminal, with columns that are narrowed in turns if they do not fit.
 
 widths = fit([headings, *rows], 100, ((0, 36), (1, 22)))
 for row in rows:

@@ -1,4 +1,4 @@
-"""What the demo finds out, act by act; `terminal/text.py` tells it in a terminal, `page/page.py` in a browser."""
+"""The results of the demo, act by act; `terminal/text.py` prints them, `page/page.py` makes a page of them."""
 
 import math
 from collections.abc import Sequence

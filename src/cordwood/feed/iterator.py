@@ -1,4 +1,4 @@
-"""One pass over a loader: takes batches from its thread, counts them, and tells the pace how it goes."""
+"""One pass over a Loader: takes batches from its thread, counts them, and adapts the pace."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The Loader: a store as batches, shuffled, shared among ranks, resumed anywhere."""
+"""``cw.Loader``: batches of a store, shuffled, divided among ranks, resumable."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Somebody's own loader, run ahead in a thread, its batches taken to the device meanwhile."""
+"""``cw.prefetch``: runs any loader ahead in a thread, and moves its batches to a device."""
 
 from collections.abc import Iterable, Iterator
 from types import GeneratorType

@@ -1,4 +1,4 @@
-"""Where an epoch stands, as a few numbers in plain JSON: what a checkpoint keeps of a Loader.
+"""The state of a Loader as a few numbers in plain JSON: what a checkpoint stores.
 
     {"version": 1, "epoch": 2, "consumed": 51200, "seed": 0, "shuffle": true, "samples": 1281167, "store": 8112,
      "sampler": 0, "drawn": 0, "drop_last": false, "pad": false}

@@ -1,4 +1,4 @@
-"""What a loader did, for people: ``print(loader.stats())``."""
+"""The statistics of a Loader: ``print(loader.stats())``."""
 
 from dataclasses import dataclass
 

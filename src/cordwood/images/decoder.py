@@ -1,4 +1,4 @@
-"""Which decoder reads which format: chosen once, written down, the same in every worker.
+"""Chooses the decoder of each image format: once, recorded, the same in every worker.
 
     decoder = best()                        # by what is installed
     decoder.versions()                      # {'jpeg': 'simplejpeg 1.9.0', 'png': 'opencv 5.0.0', ...}

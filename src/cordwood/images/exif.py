@@ -1,4 +1,4 @@
-"""The orientation of a photograph, and the few other numbers that are wanted from a TIFF directory.
+"""Reads the orientation of a photograph, and a few other numbers of a TIFF directory.
 
     orientation(exif_block)  # 1 to 8; 1 where nothing sensible is said
 

@@ -1,4 +1,4 @@
-"""The decoders that are faster than Pillow, each for what it decodes to the same pixels.
+"""Calls the decoders that are faster than Pillow, each for what it decodes to the same pixels.
 
     pixels = simplejpeg(data, header, scale=1)  # rows x columns x 3, or None: let Pillow judge
 

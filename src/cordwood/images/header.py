@@ -1,4 +1,4 @@
-"""What an image says of itself in its first bytes: format, size, orientation. Nothing is decoded.
+"""Reads the format, size and orientation of an image from its first bytes, without decoding it.
 
     probe(data)  # ImageHeader(format='jpeg', width=4000, height=3000, orientation=6, plain=True)
 

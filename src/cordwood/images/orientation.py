@@ -1,4 +1,4 @@
-"""Turn pixels as their EXIF orientation says: the eight ways that a camera can be held.
+"""Turns pixels upright by their EXIF orientation.
 
 upright(pixels, 6)  # rows x columns x 3, a view: nothing is copied
 """

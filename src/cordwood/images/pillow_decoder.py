@@ -1,4 +1,4 @@
-"""Decoding by Pillow: every format, every kind of pixel, and the judge of what is broken.
+"""Decodes by Pillow: every format, every kind of pixel. Pillow decides whether an image is broken.
 
     image = open_rgb(data, header, scale=1, most_pixels=MOST_PIXELS)  # a PIL image in RGB, not yet turned
 

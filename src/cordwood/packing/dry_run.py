@@ -1,4 +1,4 @@
-"""A dry run: what packing would cost, how large the store would be, and whether it is worth it.
+"""``cw.pack(limit=...)``: estimates what packing would cost, how large the store would be, and whether it is worth it.
 
     print(estimate(source, transform, Path("train.cordwood"), limit=200, workers=8))
 

@@ -1,4 +1,4 @@
-"""One run of a packing job: from the beginning or from where another one stopped, to the end or as far as it comes.
+"""One run of a packing job: new, or resumed where an earlier run stopped.
 
 run = OneRun(source, dest, transform, settings, failures)
 packed = run.run(report)

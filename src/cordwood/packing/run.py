@@ -1,4 +1,4 @@
-"""``cw.pack``: run a transform over a source, once, into a store."""
+"""``cw.pack``: checks its arguments, then runs the job, an update or a dry run."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""What every source is: a list of inputs in the parent process, and a reader that works anywhere.
+"""The base class of all sources: a list of inputs in the parent process, and a reader that runs in the workers.
 
     class Lines(Source):
         kind = "lines"

@@ -1,4 +1,4 @@
-"""`find`: the source that is meant by a path, a name or an object.
+"""``find``: returns the source for a path, a name or an object.
 
     find("photos/")                        # told by content: a folder of images
     find("list.csv", kind="manifest")

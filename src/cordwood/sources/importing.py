@@ -1,4 +1,4 @@
-"""Things that are named by a text, as on the command line: ``mypkg.prep:prepare``.
+"""Imports objects that are given as text, as on the command line: ``mypkg.prep:prepare``.
 
     named("mypkg.prep:prepare", "transform")
     made("mypkg.data:train_set", "source")  # a class or function is called

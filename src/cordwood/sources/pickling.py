@@ -1,4 +1,4 @@
-"""Objects of a script or a notebook as bytes for another process: cloudpickle, which lambdas and local classes need.
+"""Pickles objects of a script or a notebook for another process, with cloudpickle: lambdas and local classes work.
 
 data = dumps(dataset)
 dataset = cloudpickle.loads(data)

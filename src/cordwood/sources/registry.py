@@ -1,4 +1,4 @@
-"""Which kinds of sources there are, the package's own and those of plug-ins, and which of them a path is.
+"""The kinds of sources, built-in and from plug-ins, and which of them recognises a path.
 
     Kinds().open(Path("photos"), None, SourceOptions())
 

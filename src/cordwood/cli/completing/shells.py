@@ -1,4 +1,4 @@
-"""Completion scripts for shells, written from the command's words: plain text that runs no Python when it is used."""
+"""Writes completion scripts for shells: plain text that runs no Python when it is used."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final

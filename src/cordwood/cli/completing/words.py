@@ -1,4 +1,4 @@
-"""The words of the command, as a shell's completion needs them: verbs, their options, and what each of those takes.
+"""The words of the command for completion: verbs, their options, and what each of them takes.
 
 ::
 

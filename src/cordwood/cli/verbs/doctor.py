@@ -1,4 +1,4 @@
-"""``cordwood doctor``: run a training script unchanged, and tell where its time goes and what to change."""
+"""``cordwood doctor``: runs a training script unchanged, and reports where its time goes and what to change."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""What every stage of a plan has in common.
+"""The base class of the stages of a plan.
 
 A stage is a frozen dataclass: its fields are its parameters, ``str()`` is its place in the readable chain,
 ``settings()`` are the numbers that the native encoder is told. Layout stages turn an array into planes of bytes; the

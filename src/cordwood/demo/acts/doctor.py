@@ -1,4 +1,4 @@
-"""The last act: the loop closes. A doctor's advice is followed to the letter, and what came of it is measured.
+"""The last act: follows the doctor's advice on a script to the letter, and measures the result.
 
 `starved.py` is a training script as people write it; it becomes ``train.py`` in a folder of its own. The doctor runs
 it, the command and the lines of its finding are taken out of its report as they are printed there, run and put into the

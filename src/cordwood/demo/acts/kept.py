@@ -1,4 +1,4 @@
-"""Samples kept in one way: what they take on the disk, and what is found out by reading them back."""
+"""Samples kept in one way: what they take on disk, how long reading takes, and whether they come back unchanged."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The second act, and a part of the third: the images as a data set, read as training reads them, in random batches.
+"""The second act, and a part of the third: packs the images, and reads them as training does, in random batches.
 
 `cw.pack` makes one store of the folder of JPEG files, with labels and paths beside the prepared images. The ways that
 people know read their files one by one and stack them; the store reads and decodes a whole batch by one native call.

@@ -1,4 +1,4 @@
-"""An image folder from photographs that PyPI packages ship: crops of them, scaled and mirrored, one class a photograph.
+"""Makes an image folder from photographs that PyPI packages ship: crops, scaled and mirrored, one class per photograph.
 
 The packages are only looked up, never imported: their files are all that is wanted, and their imports are slow.
 """

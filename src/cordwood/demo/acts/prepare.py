@@ -1,4 +1,4 @@
-"""What people do to an image before training: resize to 256, centre crop 224, divide by 255, Normalize."""
+"""The usual preprocessing of an image: resize to 256, centre crop 224, divide by 255, normalise."""
 
 from dataclasses import dataclass
 from pathlib import Path

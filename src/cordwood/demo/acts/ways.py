@@ -1,4 +1,4 @@
-"""Every way to keep a prepared tensor that the demo compares: how it is written, and how it is read back.
+"""Every way to keep a prepared tensor that the demo compares: how it is written and read.
 
 A way reads back the normalised float32 tensor, whatever it keeps. Whether that tensor is the one that went in is found
 out by comparing, not declared here.

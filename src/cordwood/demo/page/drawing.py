@@ -1,4 +1,4 @@
-"""The pictures of the demo's page, as SVG made here: bars, curves over time, and strips of waiting and working.
+"""The charts of the demo's page, as SVG: bars, curves over time, and strips of waiting and working.
 
     amount_bar(0.097, OURS, "58,371 bytes")
     curves([Curve("cw.Loader", OURS, points)], seconds=4.2, top=2.4)

@@ -1,4 +1,4 @@
-"""What the sections of the demo's page are made of: headings, commands, and tables whose cells are bars."""
+"""The parts of the page's sections: headings, commands, and tables whose cells are bars."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How the demo's page looks: as the doctor's report, with tiles, photographs, tables of bars and changed lines."""
+"""The style sheet of the demo's page: that of the doctor's report, with tiles, photographs and tables of bars."""
 
 from cordwood.doctor.report.style import STYLE as REPORT_STYLE
 

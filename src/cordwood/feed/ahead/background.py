@@ -1,4 +1,4 @@
-"""A thread that makes things ahead of the one who takes them.
+"""A thread that produces items ahead of its consumer.
 
     background = Background(lambda: ([n, n + 1] for n in range(0, 100, 2)), depth=4, name="cordwood-feed")
     background.get()      # 0, then 1, 2, ... and StopIteration at the end

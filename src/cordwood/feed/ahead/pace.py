@@ -1,4 +1,4 @@
-"""How many threads decode, how many batches are kept ready, and how many are made together.
+"""Chooses how many threads decode, how many batches are kept ready, and how many are made together.
 
     pace = ReadAhead(threads=None, prefetch=None)
     pace.threads, pace.depth, pace.together

@@ -1,4 +1,4 @@
-"""Where the shards are read from: mapped files, or a copy of them in memory.
+"""Chooses where shards are read from: mapped files, or a copy in memory.
 
     choice = chosen("auto", reader, shards)
     choice.memory, choice.sparse      # "mmap" or "ram"; whether the files are larger than what can stay in memory

@@ -1,4 +1,4 @@
-"""Which part of every image is left, and whether it is mirrored, while steps of an augmentation follow one another.
+"""The part of each image that is left, and whether it is mirrored, while the steps of an augmentation are applied.
 
     parts = Parts("augment", 256, 256, samples=64)
     parts.cut(16, 16, 224, 224)

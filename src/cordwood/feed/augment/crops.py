@@ -1,4 +1,4 @@
-"""The steps of an augmentation: their arguments, checked, and what each does to the parts of images.
+"""The steps of an augmentation: checks their arguments, and applies them to the parts of images.
 
     RandomCrop(32, padding=4).apply(parts, words)
 

@@ -1,4 +1,4 @@
-"""A transform of batches that was written for single samples draws once for a whole batch: that is told.
+"""Warns if a transform of batches was written for single samples, and so draws once for the whole batch.
 
     warn_if_random(torchvision.transforms.RandomHorizontalFlip())   # UserWarning: ... sample_transform ...
 

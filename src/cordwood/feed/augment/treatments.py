@@ -1,4 +1,4 @@
-"""What a loader's options ask of the images in a store, field by field."""
+"""Turns the image options of a Loader into one treatment per field."""
 
 import math
 from collections.abc import Mapping, Sequence

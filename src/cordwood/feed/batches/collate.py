@@ -1,4 +1,4 @@
-"""How the samples of a batch are put together: what ``collate=`` of a Loader means.
+"""Combines the samples of a batch by the rules of the Loader's ``collate`` argument.
 
     collation = Collation({"tokens": "pad", "boxes": "list"}, names=("tokens", "boxes", "label"))
     collation.field("tokens", [torch.tensor([1, 2]), torch.tensor([3])])   # Padded(values, lengths)

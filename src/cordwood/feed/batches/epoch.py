@@ -1,4 +1,4 @@
-"""One epoch of a rank, batch after batch: what the thread of an iterator runs.
+"""Makes the batches of one epoch of one rank: what the thread of an iterator runs.
 
 epoch = Epoch(number=0, order=order.epoch(0), steps=steps, consumed=0, seed=0, maker=maker, pace=pace, mover=None,
               seeded=False)

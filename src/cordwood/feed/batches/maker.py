@@ -1,4 +1,4 @@
-"""Batches out of a store: by native calls, or sample by sample where a caller's function works on samples.
+"""Makes batches out of a store: by native calls, or sample by sample for a function that works on samples.
 
     maker = BatchMaker(ds, treatments, collation)
     maker.batches(numbers, per=64, seeds=None, threads=2)

@@ -1,4 +1,4 @@
-"""Arrays of different shapes in one tensor, filled up, with the lengths that tell what is real.
+"""Puts arrays of different shapes into one padded tensor, with the lengths of the real values.
 
 >>> padded = pad([torch.tensor([1, 2, 3]), None, torch.tensor([4])], fill=-100)
 >>> padded.values

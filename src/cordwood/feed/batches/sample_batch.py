@@ -1,4 +1,4 @@
-"""Whole samples put together to a batch, as the store does it with the samples that it keeps.
+"""Combines whole samples into a batch, as the store does with samples that it reads.
 
     >>> SampleBatch().of([{"x": torch.ones(2), "n": 1}, {"x": torch.zeros(2), "n": None}])
     {'x': tensor([[1., 1.], [0., 0.]]), 'n': [1, None]}

@@ -1,4 +1,4 @@
-"""Batches made sample by sample in worker processes, for transforms that need Python's lock.
+"""Makes batches sample by sample in worker processes, for transforms that hold the GIL.
 
     for batch in process_batches(fetch, transform, Collation(), workers=4, plans=[(numbers, seeds), ...]):
         ...

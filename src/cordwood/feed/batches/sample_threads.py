@@ -1,4 +1,4 @@
-"""Batches made sample by sample: a caller's function works on each one, on threads.
+"""Makes batches sample by sample on threads, with a user's function for each sample.
 
     work = ThreadBatches(fetch, transform, Collation(), threads=4)
     batch = work.batch(numbers, seeds)

@@ -1,4 +1,4 @@
-"""The memory that batches are decoded into: pooled, or pinned where they go on to a device."""
+"""Chooses the memory that batches are decoded into: pooled, or pinned if they go to a device."""
 
 from typing import Any
 

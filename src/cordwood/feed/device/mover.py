@@ -1,4 +1,4 @@
-"""Batches on their way to a device: copied in the background, on a stream of their own, while the device computes.
+"""Copies batches to a device in the background, on a stream of their own, while the device computes.
 
 mover = Mover("cuda")                    # in the thread that computes
 staged = mover.stage(batch)              # in the background thread: the copies begin

@@ -1,4 +1,4 @@
-"""The tensors in a batch, however it is nested, and the same nesting around others.
+"""Applies a function to every tensor in a nested batch, and rebuilds the same nesting.
 
     replaced({"image": image, "labels": (a, b)}, lambda leaf: leaf.to("cuda"))
 

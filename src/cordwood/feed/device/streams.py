@@ -1,4 +1,4 @@
-"""The little that copying beside the computation asks of an accelerator: a stream, events, page-locked memory.
+"""What copying in the background needs of an accelerator: a stream, events, pinned memory.
 
     streams = streams_for(torch.device("cuda", 0))
     with streams.copying():

@@ -1,4 +1,4 @@
-"""Short numbers that tell whether two things are the same: the samples of a dataset, a list of indices, weights.
+"""Short numbers that identify the samples of a dataset, a list of indices, or weights.
 
     fingerprint("indices", np.array([5, 1, 9]))
     fingerprint_of(cw.open("train.cordwood"))      # the same for a copy of the store in another folder

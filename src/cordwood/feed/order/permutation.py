@@ -1,4 +1,4 @@
-"""The order of an epoch, computed place by place: no array of numbers, nothing to keep, the same by seed for ever.
+"""Computes the order of an epoch place by place: stores no array of numbers, and is the same for a seed forever.
 
     >>> Shuffled(10, seed=0, epoch=0).at(np.arange(10))
     array([5, 0, 1, 4, 8, 9, 2, 7, 3, 6])

@@ -1,4 +1,4 @@
-"""Which rank this process is, of how many."""
+"""Finds the rank of this process, and the number of ranks."""
 
 import operator
 import os

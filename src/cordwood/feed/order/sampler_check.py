@@ -1,4 +1,4 @@
-"""What may be given as a sampler: numbers of samples, weights, a sampler of torch; what else, and what to do then."""
+"""Checks the ``sampler`` argument: indices, weights, or a sampler of torch."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Which places of an epoch each rank gets in each step.
+"""Computes which places of an epoch each rank gets in each step.
 
     >>> steps = RankBatches(length=20, batch_size=4, rank=1, world_size=2)
     >>> steps.left(0), steps.positions(0), steps.after(0)

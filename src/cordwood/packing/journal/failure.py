@@ -1,4 +1,4 @@
-"""Why one input gave no samples, in a form that travels between processes.
+"""Why one input failed, in a form that travels between processes.
 
     try:
         made = transform.apply(sample, seed)

@@ -1,4 +1,4 @@
-"""What is done about inputs that fail: the job stops, or it goes on without them and keeps a list.
+"""What happens when an input fails: the job stops, or it continues without the input and lists it.
 
 failures = Failures("skip", most=100, log=Path("train.cordwood.errors.jsonl"))
 failures(17, input, failure)            # PackError if that was one too many

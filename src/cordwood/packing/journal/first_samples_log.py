@@ -1,4 +1,4 @@
-"""The log of a job's first samples, which wait for the schema: a killed job does not do them again.
+"""The log of a job's first samples, which wait for the schema: a resumed job does not compute them again.
 
     log = FirstSamples(store)
     log.append(next_input, waiting, samples)        # those that have come since the last time

@@ -1,4 +1,4 @@
-"""``inputs/<shard>.jsonl``: which inputs the samples of a packed shard were made of.
+"""Reads and writes ``inputs/<shard>.jsonl``: the inputs that the samples of a packed shard came from.
 
     lines = Lines()
     lines.add(InputEntry("cats/1.jpg", 4096, 1700000000000000000, samples=1))

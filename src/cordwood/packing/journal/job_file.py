@@ -1,4 +1,4 @@
-"""``pack.json``: what a store is packed from, so that another run can see whether it would go on with the same.
+"""Reads and writes ``pack.json``: what a store is packed from, so that a later run resumes only the same job.
 
     {"cordwood_pack": [1, 0], "source": {...}, "fingerprint": "...", "transform": {...}, "options": {...},
      "part": null, "complete": false, "totals": null, "crc32c": "..."}

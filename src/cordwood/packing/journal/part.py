@@ -1,4 +1,4 @@
-"""A part of a job, for another machine: ``"3/16"`` is the third of sixteen.
+"""The range of inputs of one part of a job: ``"3/16"`` is the third of sixteen.
 
     bounds((3, 16), inputs=1000, batch=1)       # (125, 187)
 

@@ -1,4 +1,4 @@
-"""The log of a shard that is being packed: how far it is, so that a killed job loses some seconds, not a shard.
+"""The log of the shard that is being written: a killed job loses seconds of work, not a whole shard.
 
     log = ShardLog(store, 7)
     log.append(Checkpoint(position, totals, first, statistics), rows, lines)      # after the shard's frames were synced

@@ -1,4 +1,4 @@
-"""What a dry run of packing found, for people and programs: ``print(cw.pack(..., limit=200))``."""
+"""The result of a dry run: ``print(cw.pack(..., limit=200))``."""
 
 import shutil
 from collections.abc import Iterator

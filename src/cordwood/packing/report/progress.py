@@ -1,4 +1,4 @@
-"""The progress of a packing run, shown: a bar on a terminal or in a notebook, plain lines every ten seconds elsewhere.
+"""Shows the progress of a packing run: a bar on a terminal or in a notebook, plain lines every ten seconds elsewhere.
 
 with reporter(progress) as report:      # None: what suits the place; False: nothing; a function: is told everything
     report(PackProgress(inputs=451, of_inputs=1000, ...))

@@ -1,4 +1,4 @@
-"""How far a packing run is, how fast it is, and both in words.
+"""The state and the speed of a packing run, as numbers and as text.
 
 pace = RateMeter()
 pace.add(state)

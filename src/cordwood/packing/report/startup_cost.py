@@ -1,4 +1,4 @@
-"""What it costs to start worker processes, which import torch for seconds before they do anything.
+"""Measures what it costs to start worker processes, which import torch for seconds before they do anything.
 
     seconds = measured(job, workers=8)          # by starting them, for a dry run
     advice(seconds=6.0, starting=4.0, workers=2)

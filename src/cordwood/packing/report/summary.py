@@ -1,4 +1,4 @@
-"""What a packing run has done, for people and programs: ``print(cw.pack(...))``."""
+"""The result of a packing run: ``print(cw.pack(...))``."""
 
 import io
 from dataclasses import asdict, dataclass

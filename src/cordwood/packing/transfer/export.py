@@ -1,4 +1,4 @@
-"""`export`: the samples of a store as files of their own, for programs that know nothing of stores."""
+"""``cw.export``: writes the samples of a store as separate files, for programs that cannot read stores."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What the files of an export are called: as the inputs that the samples were made of, with another suffix.
+"""The names of the files of an export: those of the inputs, with another suffix.
 
     names = FileNames(store, counts, ".pt", folded=False)
     for name in names:          # one a sample, in order

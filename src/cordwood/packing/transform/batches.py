@@ -1,4 +1,4 @@
-"""Samples put together to a batch for a batched transform, and the batch that comes back cut into samples.
+"""Collates samples for a batched transform, and cuts the batch that it returns into samples.
 
 >>> collate([{"image": torch.zeros(3), "path": "a"}, {"image": torch.ones(3), "path": "b"}])
 {"image": tensor([[0., 0., 0.], [1., 1., 1.]]), "path": ["a", "b"]}

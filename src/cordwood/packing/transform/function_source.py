@@ -1,4 +1,4 @@
-"""What a function is made of: the text of its own, what its closure holds, and what it looks up by name.
+"""What a function consists of: its source text, the values in its closure, and the globals that it uses.
 
 >>> source_of(lambda sample: sample["image"])
 'lambda sample: sample["image"]'

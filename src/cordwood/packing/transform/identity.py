@@ -1,4 +1,4 @@
-"""What a transform is, told so that another run can see whether it is still the same.
+"""Identifies a transform by name and hash, so that a later run can see whether it is still the same.
 
 >>> identity_of(prepare, version="2")
 {"name": "mypkg.prep:prepare", "hash": "6b1e...", "version": "2"}

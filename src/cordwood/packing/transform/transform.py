@@ -1,4 +1,4 @@
-"""A caller's transform in one form: whatever it is given as, it makes lists of samples of a sample.
+"""Turns every form of the ``transform`` argument into one object that makes lists of samples out of a sample.
 
 >>> transform = prepare_transform(lambda sample: None if sample["label"] == 9 else sample)
 >>> transform.apply({"label": 3}, seed=17)

@@ -1,4 +1,4 @@
-"""What has become of the inputs of a store: which are as they were, which have changed, are gone, or are new.
+"""Compares the inputs of a store with those of its source: unchanged, changed, removed, or new.
 
     plan = compare("train.cordwood", source)
     plan.changed, plan.vanished, plan.added

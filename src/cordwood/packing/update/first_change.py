@@ -1,4 +1,4 @@
-"""In what way the inputs of a source are not those that were packed, for the message that a resumed job gets."""
+"""Finds the first input that is not the one that was packed, for the message of a job that cannot resume."""
 
 from collections.abc import Iterator
 from itertools import zip_longest

@@ -1,4 +1,4 @@
-"""The shards of a store whose inputs have changed, written anew; everything else of it is linked.
+"""Writes the shards whose inputs have changed again; all other files of the store are linked.
 
     rewriting = Rewriting(store, folder, plan, failed)
     Engine(job, Tasks(iter(inputs), FIRST, None, batch), rewriting, workers).run(report, interrupted)

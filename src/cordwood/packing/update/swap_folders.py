@@ -1,4 +1,4 @@
-"""A new folder in the place of a store's, also if the process is killed on the way.
+"""Replaces the folder of a store by a new one, also if the process is killed on the way.
 
     with exchanged(folder) as new:
         ...                         # write a store into the folder `new`

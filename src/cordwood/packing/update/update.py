@@ -1,4 +1,4 @@
-"""``cw.pack(..., update=True)``: a store that is brought up to date with its source.
+"""``cw.pack(..., update=True)``: brings a store up to date with its source.
 
 Shards that hold inputs which have changed or are gone are written anew, in a folder beside the store that has links to
 all others; then the folders change places. What is new is packed behind the rest, in the ordinary way, which can be

@@ -1,4 +1,4 @@
-"""The loop of a job: tasks to the workers, their results in order to the store, deaths and Ctrl-C on the way.
+"""The main loop of a job: gives tasks to the workers, passes results in order to the store, handles deaths and Ctrl-C.
 
 engine = Engine(job, tasks, output, workers=4)
 engine.run(report, interrupted)

@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish: the job stops where another one can go on; a second one does not wait for that.
+"""Ctrl-C as a request: the job stops where it can resume. A second Ctrl-C stops it at once.
 
 with Interruption() as interrupted:
     while not interrupted():

@@ -1,4 +1,4 @@
-"""One thread for whatever a transform calls, in every process.
+"""Limits the libraries that a transform calls to one thread, in every process.
 
 Libraries that start threads of their own would fight with the workers for the cores. And a sum that is taken by two
 threads has other bits than one taken by one: what is stored would depend on the number of workers.

@@ -1,4 +1,4 @@
-"""The worker processes of a job: started, given tasks, listened to, replaced when they die.
+"""The worker processes of a job: starts them, gives them tasks, collects results, replaces those that die.
 
     with Pool(job, workers=4) as pool:
         pool.give(Task(0, handles))

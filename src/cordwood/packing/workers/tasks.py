@@ -1,4 +1,4 @@
-"""Inputs cut into tasks: large enough that sending them costs little, small enough that no worker waits for another.
+"""Divides inputs into tasks: large enough that sending them costs little, small enough that no worker waits.
 
     tasks = Tasks(source.inputs(start), start, stop, batch=1)
     task = tasks.next()             # None: there are no more

@@ -1,4 +1,4 @@
-"""A worker process: gets the job, then tasks, and sends back what became of them, until its parent closes the pipe.
+"""A worker process: receives the job, then tasks, and sends back the results, until its parent closes the pipe.
 
 The parent starts it with an interpreter of its own that imports this module, never the caller's script: so a script
 without ``if __name__ == "__main__"`` does not start itself again.

@@ -1,4 +1,4 @@
-"""One image file, as a sample holds it: pixels, a PIL image, or the file's bytes.
+"""Reads one image file as a sample needs it: pixels, a PIL image, or the bytes of the file.
 
     ImageReader(Path("photos"), SourceOptions(decode="pil"))("cat/1.jpg")
 

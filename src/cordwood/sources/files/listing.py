@@ -1,4 +1,4 @@
-"""The files below a folder, in an order that is the same on every machine, in little memory.
+"""Lists the files below a folder, in an order that is the same on every machine, with little memory.
 
     listing = list_folder(Path("photos"), wanted)
     len(listing), list(listing.files(start=500_000))

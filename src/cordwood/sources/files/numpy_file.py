@@ -1,4 +1,4 @@
-"""Arrays in NumPy's own files, `.npy` and `.npz`, read without trusting them.
+"""Reads arrays from `.npy` and `.npz` files without trusting them.
 
     load_numpy(Path("features.npz"))  # {"x": tensor, "names": ["a", "b"]}
 

@@ -1,4 +1,4 @@
-"""What a file or folder holds, by a short look inside.
+"""Finds out what a file or folder holds, from a short look at its content.
 
     kind_of(Path("a.dat"))       # "images", "tensors" or None
     survey(Path("downloads"))    # what the first few hundred files below a folder are

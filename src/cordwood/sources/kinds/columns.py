@@ -1,4 +1,4 @@
-"""Rows of one object: a list of samples, or columns with a common first dimension.
+"""The rows of one object: a list of samples, or columns with the same first dimension.
 
     rows_of([sample, sample], "a.pt")                            # each item
     rows_of({"x": tensor[1000, 8], "y": tensor[1000]}, "a.pt")   # {"x": x[i], "y": y[i]}

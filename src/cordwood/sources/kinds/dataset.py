@@ -1,4 +1,4 @@
-"""Python objects as sources: datasets that give samples by number, and iterables that give them one after the other.
+"""Python objects as sources: datasets that are read by number, and iterables that are read in order.
 
     DatasetSource(torchvision.datasets.CIFAR10("data"))     # read in the workers, by number
     SamplesInMemory({"x": images, "y": labels})             # the rows of tensors

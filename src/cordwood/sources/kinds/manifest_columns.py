@@ -1,4 +1,4 @@
-"""What the values of a manifest's columns are: whole numbers, numbers or text, decided by all rows together.
+"""The types of a manifest's columns: whole numbers, numbers or text, decided over all rows.
 
     columns = ColumnTypes(written=True)   # CSV: everything is written as text
     for row in rows: columns.see(row)

@@ -1,4 +1,4 @@
-"""The rows of a manifest, CSV or JSON lines, from any place in it.
+"""Reads the rows of a manifest, CSV or JSON lines, from any place in it.
 
     path,label,caption                       {"path": "cat/1.jpg", "label": "cat"}
     cat/1.jpg,cat,"lying, asleep"            {"path": "dog/2.jpg", "label": "dog"}
