@@ -1,4 +1,4 @@
-"""The words and figures that the terminal's report, the HTML page and a comparison share."""
+"""Formats the words and figures that the terminal report, the HTML page and a comparison share."""
 
 from pathlib import PurePath
 from typing import Any

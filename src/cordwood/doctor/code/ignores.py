@@ -1,4 +1,4 @@
-"""Which findings the user does not want to hear of: a comment on the line, or a table in pyproject.toml.
+"""Findings that the user silences: by a comment on the line, or by a table in pyproject.toml.
 
     total += loss  # cordwood: ignore[graph-leak]
 

@@ -1,4 +1,4 @@
-"""The cure for a layout, written into the user's own line.
+"""Writes the fix for a memory layout into the user's own line.
 
     mended_line(place, "aten::transpose.int", ".contiguous()")      # "y = x.transpose(1, 2).contiguous()"
     mended_array_line(place)            # "extra = torch.from_numpy(np.ascontiguousarray(table.T))"

@@ -1,4 +1,4 @@
-"""Where a tensor was made that is older than the step: told by the source, from the line that uses it.
+"""Finds the line that made a tensor which is older than the step, in the source, starting from the line that uses it.
 
     origin_of(place)        # of `out = x + extra`: the line `extra = torch.from_numpy(table.T)`, further up
 

@@ -1,4 +1,4 @@
-"""Objects of some types that are alive anywhere in the program, found without harm to its other threads.
+"""Finds all living objects of some types, without harm to other threads.
 
     alive({torch.Tensor}, most=5_000_000)
 

@@ -1,4 +1,4 @@
-"""The user's own code around a DataLoader: how it is called, where its dataset comes from, and what may be imported.
+"""Reads the user's code around a DataLoader: its call, the origin of its dataset, and what may be imported.
 
     call = find_loader_call(CodeLine("train.py", 41))
     call.dataset                            # "train_set", as it stands there

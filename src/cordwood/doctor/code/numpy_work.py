@@ -1,4 +1,4 @@
-"""NumPy's work on values that were taken out of a tensor: found by stack samples, tied to the taking by the source.
+"""Finds NumPy's work on values taken out of a tensor: by stack samples, linked to the tensor by the source.
 
     calls += array_work(calls, stacks, steps=24)
 

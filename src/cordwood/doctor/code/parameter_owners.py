@@ -1,4 +1,4 @@
-"""Which modules a parameter belongs to, under which name, and where in the user's code they are made.
+"""Finds the modules that a parameter belongs to, its name there, and the line that makes them.
 
 owners = find_owners({id(parameter): parameter}, roots=[model])
 owners[id(parameter)][0].name       # "head.aux.weight"

@@ -1,4 +1,4 @@
-"""The loops of the user's code that a training step spends its time in, seen by stack samples.
+"""Finds the loops of the user's code that a training step spends its time in, by stack samples.
 
     loops = find_loops(stacks, border_lines(stacks, modules, loaders), busy_ms=41.0)
     loops[0].ms, loops[0].heaviest

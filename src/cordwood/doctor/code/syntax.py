@@ -1,4 +1,4 @@
-"""What the user's source says around a line: the function and the loops that it lies in, and the names in a statement.
+"""Parses the user's source: the function and the loops around a line, and the names in a statement.
 
     tree = tree_of("train.py")
     function_around(tree, 31).name

@@ -1,4 +1,5 @@
-"""What probes have seen, for rules to read. A signal that could not be taken is None, and ``missing`` says why.
+"""What probes have recorded, for rules to read. A signal that could not be recorded is None, with a reason in
+``missing``.
 
     evidence.steps.median_ms            # of a training step
     evidence.steps.phase_ms("wait")

@@ -1,4 +1,4 @@
-"""What one process has seen of its fetches, as it is written down for the process that makes the report.
+"""What one process recorded about its fetches, as a file for the process that makes the report.
 
     figures = Figures(process=os.getpid(), worker=0, workers=2, dataset=0)
     write(figures, folder / "figures-1.json")       # appears whole or not at all

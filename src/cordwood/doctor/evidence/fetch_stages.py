@@ -1,4 +1,4 @@
-"""Which stage of loading a function belongs to: reading, decoding, or the transform that is everything else.
+"""Assigns a function to a stage of loading: reading, decoding, or transforming, which is everything else.
 
     stage_of("<method 'decode' of 'ImagingDecoder' objects>")       # "decode"
     stage_of("<built-in method io.open>")                           # "read"

@@ -1,4 +1,4 @@
-"""How batches are made, as all processes that make them saw it: what each stage costs, and which functions and lines.
+"""How batches are made, over all processes: the cost of each stage, and the functions and lines that take it.
 
     evidence.fetches.slowest_stage          # "decode"
     evidence.fetches.stage_ms["decode"]     # per batch, in the process that makes it

@@ -1,4 +1,4 @@
-"""What rules say: a finding, the place in the user's code that it is about, and the proof that comes with it.
+"""What rules return: a finding, the place in the user's code, and the proof. Also the base class of rules.
 
     Finding(
         rule="non-contiguous",

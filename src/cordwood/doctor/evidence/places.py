@@ -1,4 +1,4 @@
-"""Which line of the user's own code is at work, told by the frames of the running program.
+"""Finds the line of the user's own code that is running, from the frames of the program.
 
     place = user_place()                # of whoever called into torch, Lightning or Cordwood
     places.Places(inside=["/home/me/pkg"])

@@ -1,4 +1,4 @@
-"""Where Python itself is in a training step: stacks that were sampled, added up by function and by the user's lines.
+"""Where Python spends its time in a training step: sampled stacks, added up by function and by the user's lines.
 
     stacks = Stacks.of(samples, interval_ms=2.0, steps=range(8, 40))
     stacks.functions[0].own_ms          # per step, of the function with most own time

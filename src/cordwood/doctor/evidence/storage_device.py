@@ -1,4 +1,4 @@
-"""Which device holds a file, in words: "ext4 on /dev/nvme0n1p2 (SSD)", "nfs from server:/data", "tmpfs (RAM)".
+"""Describes the device that holds a file: "ext4 on /dev/nvme0n1p2 (SSD)", "nfs from server:/data", "tmpfs (RAM)".
 
     device_of("/data/train/0001.jpg")
 

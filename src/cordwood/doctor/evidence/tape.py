@@ -1,4 +1,4 @@
-"""Every operation of one training step, as a straight-line program: what ran, on which tensors, for which line.
+"""The operations of one training step as a straight-line program: names, tensors, and the lines they belong to.
 
     for op in tape.ops:
         print(op.name, op.phase, op.place, op.module, [meta.shape for meta in op.inputs])

@@ -1,4 +1,4 @@
-"""Whether a dataset gives the same sample for the same number every time: fetched twice, with other random numbers.
+"""Tests whether a dataset returns the same sample for the same number, by fetching it twice with other random numbers.
 
     digest(dataset[3]) == digest(dataset[3])     # bit for bit, whatever a sample is made of
     changing = first_that_changes(dataset, [0, 17, 40])

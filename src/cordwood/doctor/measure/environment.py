@@ -1,4 +1,4 @@
-"""The machine and the libraries of a run, for the report."""
+"""Describes the machine and the libraries of a run, for the report."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What numbers of lower precision the hardware works with natively, so that trying them is worth the while.
+"""Reports which low-precision numbers the hardware supports natively, so that trying them makes sense.
 
     has_bfloat16(torch.device("cpu"))
     tf32_is_off(torch.device("cuda"))

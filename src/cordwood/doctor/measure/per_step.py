@@ -1,4 +1,4 @@
-"""From a trial of a loader to a training step: what of the run's own milliseconds would be saved.
+"""Converts the gain of a loader trial to the milliseconds that a training step would save.
 
     pace = pace_of(evidence, steps)
     gain = try_something(loader, busy_ms=pace.busy_ms, step_ms=pace.batch_ms, ...)

@@ -1,4 +1,4 @@
-"""Keeps what trials print out of the script's own output.
+"""Keeps what trials print out of the script's output.
 
     with nothing_on_stdout():
         judge(evidence)

@@ -1,4 +1,4 @@
-"""A stand-in for a training step: it works on the cores between two batches, as training does.
+"""Stands in for a training step: uses the cores between two batches, as training does.
 
     consumer = Consumer(busy_ms=38.0)
     for batch in loader:

@@ -1,4 +1,4 @@
-"""Layers that behave differently in train mode, so that validation must not run in it."""
+"""Finds layers that behave differently in train mode, so that validation must not run in it."""
 
 from torch import nn
 

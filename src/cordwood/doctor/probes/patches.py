@@ -1,4 +1,4 @@
-"""Patches that are all undone: every attribute that the doctor replaces is put back, in reverse order.
+"""Replaces attributes, and puts every one of them back at the end, in reverse order.
 
     patches = Patches()
     patches.replace(torch.autograd, "backward", timed)

@@ -1,4 +1,4 @@
-"""The Python stack of another thread, read without harm to it.
+"""Reads the Python stack of another thread without harm to it.
 
     stack_of(identity)          # ((code, line), ...), innermost first; None if there is no such thread
 

@@ -1,4 +1,4 @@
-"""What other layouts are worth: suspects are replayed one by one, as they are, contiguous, and channels last.
+"""Measures what other layouts would save: replays suspects one by one, as they are, contiguous, and channels last.
 
     trial = LayoutTrial(tape, steps)
     for proof in trial.proofs(suspects, seconds=20.0):

@@ -1,4 +1,4 @@
-"""Which lines make tensors whose elements lie in memory in another order than their axes, and what works on those.
+"""Finds lines that make tensors whose memory order differs from their axes, and the operations that use them.
 
     for suspect in suspects(tape, op_times(tape)):
         suspect.made_at, suspect.numbers, suspect.at_stake_ms

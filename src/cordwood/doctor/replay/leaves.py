@@ -1,4 +1,4 @@
-"""The tensors that a replay starts from: made anew, with the strides and the shared memory of the real ones.
+"""Recreates the tensors that a replay starts from, with the strides and the shared memory of the real ones.
 
     leaves = Leaves(tape)
     with leaves.ready({}) as tensors: ...       # by number

@@ -1,4 +1,4 @@
-"""Whether the rounds of a Python loop could be done at once, told by the operations they run.
+"""Decides from the recorded operations whether the rounds of a Python loop could run at once.
 
     rounds_at_once(ops)     # "" if so; else why not
 

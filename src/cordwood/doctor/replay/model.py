@@ -1,4 +1,4 @@
-"""A module of the run once more: forward and backward passes of a copy of it, to try another precision.
+"""Runs a copy of a module again, forward and backward, to try another precision.
 
     replay = ModelReplay(seen)
     lower = Mode(forward=lambda: torch.autocast("cpu", torch.bfloat16))

@@ -1,4 +1,4 @@
-"""What operations work on their elements, as told from what it costs to call them.
+"""Separates the time that an operation spends on its elements from the cost of calling it.
 
     work = work_times(tape)         # milliseconds of each operation, its call left out
 

@@ -1,4 +1,4 @@
-"""Running a tape again: as it was, or with other layouts, to measure what a change is worth before it is advised.
+"""Runs a tape again, as it was or with other layouts, to measure what a change saves before it is advised.
 
     as_it_is = Replay(tape)
     mended = as_it_is.with_contiguous({number})

@@ -1,4 +1,4 @@
-"""What a training step consists of, in figures that fit into JSON: the parts of a report that steps alone make.
+"""The figures of training steps for the report, in a form that fits into JSON.
 
     anatomy(evidence.steps)["phases"]["wait"]["share"]      # 0.62
     anatomy(None)["steps"]                                  # None: no step was seen, which is not the same as zero

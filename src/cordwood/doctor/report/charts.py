@@ -1,4 +1,4 @@
-"""The pictures of the HTML report, as SVG made here: no script, and figures to be read in them by pointing at them.
+"""The charts of the HTML report, as SVG without scripts; pointing at them shows their figures.
 
     timeline(document["series"])
     waterfall(document["typical_step"], document["layers"])

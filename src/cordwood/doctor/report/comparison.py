@@ -1,4 +1,4 @@
-"""Two reports, before and after a change: did it get better, and by as much as was promised?
+"""Compares two reports, before and after a change: is training faster, and by as much as was promised?
 
     comparison = Report.load("before.json").compare(Report.load("after.json"))
     print(comparison)

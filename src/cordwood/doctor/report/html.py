@@ -1,4 +1,4 @@
-"""The report as one HTML file that opens offline: pictures, findings with their evidence, and what every rule said.
+"""The report as one HTML file that opens offline: charts, findings with their evidence, and the result of every rule.
 
     Path("report.html").write_text(format_html(report.document), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The report: one JSON document that tells everything, and the pictures and texts made of it.
+"""The report: one JSON document that holds everything, and the texts and pages made of it.
 
     report = build_report(evidence, outcomes, cost, "train.py --epochs 1", path="train.py")
     print(report)                   # for a terminal

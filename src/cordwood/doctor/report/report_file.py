@@ -1,4 +1,4 @@
-"""A report read back from its file. The file may come from anybody, so every field is checked before it is used.
+"""Reads a report from a file, and checks every field, because the file may come from anywhere.
 
     document = read(Path("before.json"))
 

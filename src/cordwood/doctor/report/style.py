@@ -1,4 +1,4 @@
-"""How the HTML report looks: by day and by night, on a desk, on a phone, and on paper."""
+"""The style sheet of the HTML report: light and dark, for desktop, phone and paper."""
 
 # Phases keep their colours everywhere. They can be told apart by people who see colours differently, and by lightness.
 PHASE_COLOURS = {

@@ -1,4 +1,4 @@
-"""The report for a terminal: the verdict, a step's anatomy as a bar, what to change and why, what could not be seen.
+"""The report for a terminal: the verdict, the phases of a step as a bar, what to change and why, what is missing.
 
     print(format_text(report.document, width=80, colours=True))
 

@@ -1,4 +1,4 @@
-"""The verdict of a report in one line: what is worth changing, or why nothing can be said of that.
+"""The verdict of a report in one line: what is worth changing, or why that is not known.
 
     verdict_on(findings, anatomy, missing, rules)       # "62% of each step is waiting for data: 41 ms of 66 ms"
 

@@ -1,4 +1,4 @@
-"""All rules, one after the other, over what was seen: each finds, passes, abstains or fails, and says why.
+"""Runs all rules, one after another: each returns findings, passes, abstains or fails, with a reason.
 
     outcomes = judge(evidence)
 

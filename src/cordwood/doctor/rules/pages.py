@@ -1,4 +1,4 @@
-"""The pages of docs/rules, made from the rules themselves.
+"""Makes the pages of docs/rules from the rules.
 
     python -m cordwood.doctor.rules.pages docs/rules
 

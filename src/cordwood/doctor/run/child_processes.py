@@ -1,4 +1,4 @@
-"""Processes that a script starts to train in, as ``torch.multiprocessing.spawn`` does: the doctor goes with them.
+"""Follows training into processes that a script starts, as ``torch.multiprocessing.spawn`` does.
 
 Each of them is watched by a session of its own, which leaves its report in a folder; the first rank also replays and
 tries. Workers of loaders and of pools are no trainers, and left alone.

@@ -1,4 +1,4 @@
-"""What the doctor's timers take themselves, measured here and now.
+"""Measures what the doctor's own timers cost.
 
 A loop that does nothing else would find all of their code in the caches, and tell a tenth of what they cost beside a
 training step. So a stand-in for a step runs with and without them, in turns, and other memory is read in between.

@@ -1,4 +1,4 @@
-"""A user's script, run unchanged in this process under the doctor's eyes.
+"""Runs a user's script unchanged in this process, with the doctor watching.
 
     code, report = run_script("train.py", ["--epochs", "1"], DoctorOptions(steps=50))
 

@@ -1,4 +1,4 @@
-"""One diagnosis: probes are attached, the user's training runs, probes are detached, rules judge.
+"""``cw.diagnose``: attaches probes, lets the user's training run, detaches the probes, and runs the rules.
 
     with cw.diagnose() as d:
         train()

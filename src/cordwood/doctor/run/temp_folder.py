@@ -1,4 +1,4 @@
-"""A temporary folder that goes with its owner, and that only the process that made it removes.
+"""A temporary folder that lives as long as its owner, and that only the process that made it removes.
 
     folder = Folder(self)
     folder.path

@@ -1,4 +1,4 @@
-"""Copies from host memory to a device, tried in other ways: from pinned memory, and in one go.
+"""Tries copies from host memory to a device in other ways: from pinned memory, and as one copy.
 
     gain = try_copies(torch.device("cuda"), nbytes=1 << 20, count=1, change="pinned", seconds=2.0)
 

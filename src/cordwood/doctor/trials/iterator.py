@@ -1,4 +1,4 @@
-"""The user's own DataLoader, begun anew for every batch, and begun once: what that costs.
+"""Measures what it costs to start the user's DataLoader anew for every batch instead of once.
 
     try_one_iterator(loader, busy_ms=31.0, step_ms=160.0, seconds=10.0).saves_ms    # of a batch
 

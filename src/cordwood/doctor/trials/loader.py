@@ -1,4 +1,4 @@
-"""The user's own DataLoader, tried with other settings: the same dataset and order, other numbers of workers.
+"""Tries the user's DataLoader with other numbers of workers, on the same dataset in the same order.
 
     trial = try_settings(loader, busy_ms=31.0, step_ms=52.0, seconds=20.0)
     trial.best.code()                           # "num_workers=2"

@@ -1,4 +1,4 @@
-"""What a packed store would be worth: some samples are packed, and training is imitated with them and without.
+"""Measures what a packed store would save: packs some samples, and imitates training with and without it.
 
     trial = try_packed(loader, part, numbers, busy_ms=31.0, step_ms=52.0, seconds=12.0)
     trial.gain.saves_ms                      # of a batch and the work of a step

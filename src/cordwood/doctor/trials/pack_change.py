@@ -1,4 +1,4 @@
-"""What to type and what to change, so that training reads a packed store: code that runs as it stands.
+"""The command and the lines of code that make training read a packed store; they run as they stand.
 
     change = change_for(seen, numbers, digests, seconds=10)
     change.command          # "cordwood pack train:make_dataset train.cordwood", or None

@@ -1,4 +1,4 @@
-"""Which part of a dataset's work gives the same result every time, and so needs to be done only once.
+"""Finds the part of a dataset's work that gives the same result every time, and so can be done once.
 
     part = part_to_pack(dataset, numbers)
     part.dataset[3]         # what is packed

@@ -1,4 +1,4 @@
-"""A dataset that is in memory, asked for whole batches, in place of one sample after the other.
+"""Tries whole batches of a dataset in memory instead of one sample after another.
 
     trial = try_whole_batches(loader, busy_ms=0.4, step_ms=2.9, seconds=10.0)
     trial.gain.saves_ms             # of a batch and the work with it

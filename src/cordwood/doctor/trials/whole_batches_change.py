@@ -1,4 +1,4 @@
-"""What to write so that a DataLoader indexes whole batches: the user's own call, changed.
+"""The user's own DataLoader call, changed so that it indexes whole batches.
 
     whole_batches(seen, Setting(0, None))
     # in train.py, in place of line 7:

@@ -1,4 +1,4 @@
-"""The deep probes of a session, in the order in which they begin."""
+"""Makes the deep probes of a session, in the order in which they begin."""
 
 from collections.abc import Callable
 from pathlib import Path

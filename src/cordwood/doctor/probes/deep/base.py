@@ -1,4 +1,4 @@
-"""Deep probes: what looks closely, on a few sampled steps.
+"""The base class of deep probes, which watch a few sampled steps closely.
 
     class Counting(DeepProbe):
         signal = "counts"

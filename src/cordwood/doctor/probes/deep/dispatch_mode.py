@@ -1,4 +1,4 @@
-"""The dispatch mode that writes every operation of a step down, below autograd, and passes it on unchanged.
+"""A dispatch mode that records every operation of a step, below autograd, and passes it on unchanged.
 
     mode = Taping(watched, modules)
     with mode: ...one training step...

@@ -1,4 +1,4 @@
-"""Looks at the end of some steps at the tensors that are still alive with their graph, and at who holds them.
+"""Finds tensors that are still alive with their graph at the end of some steps, and what holds them.
 
     probe = MemoryProbe()
     ...

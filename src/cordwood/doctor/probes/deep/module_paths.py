@@ -1,4 +1,4 @@
-"""Which module is at work: a stack of modules, kept by global hooks for the few steps that are watched.
+"""Tracks which module is running: a stack of modules, kept by global hooks for the few steps that are watched.
 
     paths = ModulePaths()
     paths.begin()

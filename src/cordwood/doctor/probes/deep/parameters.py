@@ -1,4 +1,4 @@
-"""Which parameters of an optimizer never get a gradient, and whether their modules are ever called.
+"""Finds parameters of an optimizer that never get a gradient, and whether their modules are ever called.
 
     probe = ParameterProbe()
     ...

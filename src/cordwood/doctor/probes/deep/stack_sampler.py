@@ -1,4 +1,4 @@
-"""Looks at the training thread's stack every two milliseconds or so, from a thread of its own.
+"""Samples the stack of the training thread every two milliseconds or so, from another thread.
 
     probe = StackProbe()
     ...

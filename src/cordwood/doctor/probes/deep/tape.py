@@ -1,4 +1,4 @@
-"""Tapes: two steps are written down operation by operation, and the second is kept to be replayed.
+"""Records two steps operation by operation, and keeps the second to be replayed.
 
     probe = TapeProbe()
     probe.begin(4, watched); ...the step...; probe.end(4, watched)

@@ -1,4 +1,4 @@
-"""Which tensor is which in a step: by its memory and how it looks at it, since objects come and go.
+"""Identifies the tensors of a step by their memory and strides, since tensor objects come and go.
 
     table = TensorTable(budget=64 << 20)
     meta = table.taken(tensor)          # as an input: known, or a leaf

@@ -1,4 +1,4 @@
-"""Closer looks at single fetches: the own time of functions by cProfile, or the user's lines by samples of the stack.
+"""Looks closely at single fetches: profiles functions by cProfile, or samples the user's lines.
 
     look = Profile()
     look.begin()        # before the samples are got

@@ -1,4 +1,4 @@
-"""Watches how batches are made: in this process, inside DataLoader workers, and on the way between them.
+"""Patches data loaders to record how batches are made: in this process, in workers, and between them.
 
     install(patches, folder)        # the loader's functions are patched; workers leave their figures in the folder
     ...                             # the script runs

@@ -1,4 +1,4 @@
-"""Times the fetches of one process, the training loop's own or a DataLoader worker's, and writes down what it saw.
+"""Times the fetches of one process, the training process or a DataLoader worker, and writes the figures to a file.
 
     watch = FetchWatch(folder)
     batch = watch.fetch(_MapDatasetFetcher.fetch, fetcher, indices)     # what fetch() gives, timed

@@ -1,4 +1,4 @@
-"""The clock that is always on: each moment of the training thread belongs to one phase of a step.
+"""The clock that is always on: assigns each moment of the training thread to one phase of a step.
 
     before = clock.switch(FORWARD)
     ...

@@ -1,4 +1,4 @@
-"""What is compiled: the doctor must not be traced into, and says what it cannot see."""
+"""Notes uses of ``torch.compile``: the doctor must not be traced, and reports what it cannot see."""
 
 import functools
 from collections.abc import Callable

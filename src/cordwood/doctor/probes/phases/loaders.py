@@ -1,4 +1,4 @@
-"""Waiting for data: the time inside ``next()`` of torch's and of Cordwood's loaders.
+"""Times the waiting for data: ``next()`` of torch's and of Cordwood's loaders.
 
 The methods of the iterators' classes are replaced, never the iterators: ``iter(loader)`` stays what it was.
 """

@@ -1,4 +1,4 @@
-"""Whose calls are watched: those of all modules, or of the classes that a script calls itself.
+"""Replaces ``__call__`` of all modules, or of the classes that a script calls itself.
 
     calls = ModuleCalls(wrap)       # wrap(original __call__) -> the one that watches
     calls.of_all()

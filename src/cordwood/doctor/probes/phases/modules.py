@@ -1,4 +1,4 @@
-"""Forward passes: the calls of modules that the script makes itself, not those that modules make of each other.
+"""Times forward passes: the calls of modules that the script makes itself, not those between modules.
 
 At first ``nn.Module.__call__`` is replaced. After some steps it is known which classes the script calls itself, and
 only these are watched: the layers within them cost nothing any more. A new loader that starts, as for validation, or a

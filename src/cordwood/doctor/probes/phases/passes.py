@@ -1,4 +1,4 @@
-"""Backward passes, optimizer steps, and copies to a device: the other phases of a step."""
+"""Times backward passes, optimizer steps, and copies to a device."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What all phase probes share: the clock, the tracker of steps, and the promise that the script goes on.
+"""What all phase probes share: the clock, the step tracker, and the guarantee that the script goes on.
 
 with recorder.guarded("steps"):
     ...                             # an exception in here is the doctor's own: noted, and the doctor leaves

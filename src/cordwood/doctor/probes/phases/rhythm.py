@@ -1,4 +1,4 @@
-"""Steps that go as those before them: their events are only written down, and told to the tracker together.
+"""Buffers the events of steps that are like the ones before, and passes them to the tracker together.
 
     # in a hook
     at = rhythm.at

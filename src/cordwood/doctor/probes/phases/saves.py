@@ -1,4 +1,4 @@
-"""What torch.save writes, against what can be reached in the object that was saved."""
+"""Compares the size of what ``torch.save`` writes with what the saved object can reach."""
 
 import functools
 import os

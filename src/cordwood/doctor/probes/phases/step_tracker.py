@@ -1,4 +1,4 @@
-"""Which parts of a run are training steps, told by its batches, passes and optimizers.
+"""Decides which parts of a run are training steps, from its batches, passes and optimizers.
 
     tracker.batch_wanted(seen)      # next() of a loader is called
     tracker.batch_came(seen, first)

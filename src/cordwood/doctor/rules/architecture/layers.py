@@ -1,4 +1,4 @@
-"""What the four guidelines of ShuffleNet V2 ask of a network, read off a recorded step and the time of its layers.
+"""Layers with a real share of the time, and the shapes of their convolutions, for the ShuffleNet V2 guidelines.
 
     for layer in heavy_layers(evidence):
         print(layer.name, layer.share, layer.convolutions, layer.elementwise_ms)

@@ -1,4 +1,4 @@
-"""``cudnn-benchmark``: convolutions of fixed shapes, and cuDNN is not asked which of its ways is the fastest."""
+"""``cudnn-benchmark``: convolutions of fixed shapes, while cuDNN does not search for its fastest algorithm."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

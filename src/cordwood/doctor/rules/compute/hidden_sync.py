@@ -1,4 +1,4 @@
-"""Lines that take values out of tensors in every step: they wait for the device, or work where torch would not."""
+"""``hidden-sync``: lines that take values out of tensors in every step, and so wait for the device or work slowly."""
 
 from collections import defaultdict
 from statistics import median

@@ -1,4 +1,4 @@
-"""Tensors whose elements lie in another order than their axes, where that costs time."""
+"""``non-contiguous``: tensors whose memory order differs from their axes, where that costs time."""
 
 from statistics import median
 from time import perf_counter

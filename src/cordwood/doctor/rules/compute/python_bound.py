@@ -1,4 +1,4 @@
-"""Steps that spend their time in Python, between operations, and the loop that makes them."""
+"""``python-bound``: steps that spend their time in Python, between operations, and the loop that causes it."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Files of torch.save with bytes that nothing in them reaches."""
+"""``bloated-save``: files of ``torch.save`` with bytes that no tensor in them reaches."""
 
 import shlex
 import tempfile

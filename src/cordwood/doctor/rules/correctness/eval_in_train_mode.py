@@ -1,4 +1,4 @@
-"""Validation with dropout and batch statistics still in train mode."""
+"""``eval-in-train-mode``: validation with dropout and batch statistics still in train mode."""
 
 from torch import nn
 

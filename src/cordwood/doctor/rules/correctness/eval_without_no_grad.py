@@ -1,4 +1,4 @@
-"""Validation that builds graphs which nobody walks back."""
+"""``eval-without-no-grad``: validation that builds graphs without a backward pass."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

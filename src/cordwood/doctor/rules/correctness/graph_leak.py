@@ -1,4 +1,4 @@
-"""Losses that are kept together with the graph they came from."""
+"""``graph-leak``: losses that are kept together with their graph."""
 
 import ast
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Parameters that an optimizer holds and that nothing trains."""
+"""``unused-parameters``: parameters that an optimizer holds and that nothing trains."""
 
 from collections import defaultdict
 

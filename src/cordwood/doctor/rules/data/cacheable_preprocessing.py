@@ -1,4 +1,4 @@
-"""``cacheable-preprocessing``: work that gives the same samples in every epoch, and can be done once."""
+"""``cacheable-preprocessing``: preprocessing that gives the same samples in every epoch, and can be done once."""
 
 import shutil
 from contextlib import suppress

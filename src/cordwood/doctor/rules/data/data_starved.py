@@ -1,4 +1,4 @@
-"""Training that waits for its data: how much, for which stage of loading, and for which line."""
+"""``data-starved``: training that waits for its data: how long, for which stage of loading, and for which line."""
 
 from statistics import median
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""``iterator-per-batch``: ``next(iter(loader))`` in every step, which begins and drops an iterator for each batch."""
+"""``iterator-per-batch``: ``next(iter(loader))`` in every step, which starts and drops an iterator for each batch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""``whole-batches``: tensors in memory that are taken apart into samples, and stacked again for every batch."""
+"""``whole-batches``: tensors in memory that are split into samples, and stacked again for every batch."""
 
 from cordwood.common.numbers import milliseconds
 from cordwood.doctor.evidence.evidence import LEAST_WAITING, Evidence

@@ -1,4 +1,4 @@
-"""A DataLoader that would be faster with other settings, as a trial of it shows."""
+"""``workers``: a DataLoader that would be faster with other settings, as a trial of them shows."""
 
 from dataclasses import replace
 
