@@ -1,7 +1,7 @@
 /* Shared declarations of the native core. docs/format/frame.md is the law: names here follow it.
  *
- * The core knows nothing of Python: module.c alone does. Everything that comes out of a frame (sizes, offsets, counts,
- * table indices) is checked where it is read, before it is used; errors travel as a cw_err. */
+ * The core knows nothing of Python: only the files in native/python do. Everything that comes out of a frame (sizes,
+ * offsets, counts, table indices) is checked where it is read, before it is used; errors travel as a cw_err. */
 #ifndef CW_H
 #define CW_H
 
