@@ -1,9 +1,9 @@
 """The log of a job's first samples, which wait for the schema: a resumed job does not compute them again.
 
     log = FirstSamples(store)
-    log.append(next_input, waiting, samples)        # those that have come since the last time
-    for part in log.read(): ...                     # another process
-    log.remove()                                    # a shard holds them
+    log.append(next_input, waiting, samples, classes)   # those that have come since the last time
+    for part in log.read(): ...                         # another process
+    log.remove()                                        # a shard holds them
 
 Samples are kept as values of fields that may be anything, so reading them runs no code.
 """

@@ -1,6 +1,6 @@
 """Compares the inputs of a store with those of its source: unchanged, changed, removed, or new.
 
-    plan = compare("train.cordwood", source)
+    plan = compare(Path("train.cordwood"), source, shards=12)
     plan.changed, plan.vanished, plan.added
     plan.shards[3]              # what is to be done with each input of shard 3, or None: the shard stays as it is
 

@@ -1,6 +1,6 @@
 """Lists the files below a folder, in an order that is the same on every machine, with little memory.
 
-    listing = list_folder(Path("photos"), wanted)
+    listing = list_folder(Path("photos"), wanted, sniff)
     len(listing), list(listing.files(start=500_000))
 
 Ten million files are ten million names: they are kept as bytes in one block, their sizes and dates in arrays, about 40

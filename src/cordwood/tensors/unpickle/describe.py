@@ -2,11 +2,11 @@
 
 ::
 
-    root, machine = describe(data, "x.pt: data.pkl")
-    # Call(Global("torch._utils", "_rebuild_tensor_v2"), (Stored(...), 0, (3, 4), (4, 1), False, ...))
+    describe(data, "x.pt: data.pkl").root
+    # Call(Global("torch._utils", "_rebuild_tensor_v2"), (Persistent(...), 0, (3, 4), (4, 1), False, ...))
 
-Lists, dicts, tuples and plain values are what they are. `views` finds every tensor on a storage, whether alone or
-inside anything else; what a storage's bytes are reached by is known from it.
+Lists, dicts, tuples and plain values stay what they are. ``sight`` recognises a call that lays a tensor over a storage,
+``nodes`` visits everything in a description.
 """
 
 from collections.abc import Iterator

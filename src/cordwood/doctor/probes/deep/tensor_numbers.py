@@ -1,8 +1,8 @@
 """Identifies the tensors of a step by their memory and strides, since tensor objects come and go.
 
     table = TensorTable(budget=64 << 20)
-    meta = table.taken(tensor)          # as an input: known, or a leaf
-    meta = table.made(tensor, inputs)   # as an output: new, unless it is one of the inputs
+    meta, whole = table.taken(tensor, index=3)  # an input of operation 3: known, or a leaf
+    meta = table.made(tensor, inputs)           # an output: new, unless it is one of the inputs
 
 Autograd hands saved tensors out as new objects, so objects cannot be asked; the memory can. A weak reference to each
 storage sees to it that its address is not given to another one while the step lasts; the memory itself is freed when

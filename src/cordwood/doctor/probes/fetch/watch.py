@@ -1,6 +1,6 @@
 """Times the fetches of one process, the training process or a DataLoader worker, and writes the figures to a file.
 
-    watch = FetchWatch(folder)
+    watch = FetchWatch(folder, outermost=stand_in.__code__)
     batch = watch.fetch(_MapDatasetFetcher.fetch, fetcher, indices)     # what fetch() gives, timed
     watch.write()
 
