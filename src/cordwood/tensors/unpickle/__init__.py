@@ -2,12 +2,12 @@
 
 Reading order:
 
-* ``machine`` - the stack machine; hands everything beyond plain values to a ``World``
+* ``machine`` - the stack machine; the caller decides what globals, calls and storages become
 * ``opcode_handlers`` - what each opcode does to the machine
 * ``hash_guard`` - refuses dict keys that are expensive to hash
 * ``work_budget`` - limits the work that a file can cause
-* ``describe`` - the ``World`` that only describes: for ``peek``, ``inspect`` and ``trim``
-* ``allowlist`` - the ``World`` that rebuilds tensors and plain containers: for ``load``
+* ``describe`` - they become descriptions: for ``peek``, ``inspect`` and ``trim``
+* ``allowlist`` - they become tensors and plain containers, all else is refused: for ``load``
 * ``rebuild`` - rebuilds tensors, with every number from the file checked
 * ``renamed`` - names that moved since a file was written
 * ``tensor_names`` - the dotted name of each tensor in a description
