@@ -1,7 +1,7 @@
 """Measurements of Cordwood against its rivals, run from a checkout: `make bench`, or `cordwood bench codecs`.
 
-The package is not installed. `codecs.py`, `tensors.py`, `store.py`, `feed.py`, `pack.py`, `doctor.py` and `scaling.py`
-are the suites; a `*_rows.py` file measures one part of a suite, most of them against the table in `goals.py`;
-`suite.py` runs the parts; `harness.py` times; `report.py` turns the result files into `docs/benchmarks.md`, and
-`charts.py` the tables that are curves into its pictures; `check.py` compares a new run with the committed results.
+The package is not installed. `codecs`, `tensors`, `store`, `feed`, `pack`, `doctor` and `scaling` are the suites, one
+folder each: `__main__.py` lists the parts, and a `*_rows.py` file measures one part. Shared by the suites: `harness`
+(timing, goals, result files, the page), `data` (what is measured on), `figures` (the numbers that the READMEs and the
+pages quote), `check` (a new run compared with the committed one). `results` has the committed result files.
 """

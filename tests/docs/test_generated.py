@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import figures_pages
+from benchmarks.figures import pages, readmes
 from cordwood import errors
 from cordwood.cli import VERBS, build_parser, reference
 
@@ -63,22 +63,22 @@ def test_the_page_of_errors_tells_of_every_class_and_reason() -> None:
 
 
 def test_figures_of_the_pages_are_those_of_the_result_files() -> None:
-    assert figures_pages.main(["--check"]) == 0, "run: python -m benchmarks.figures_pages"
+    assert pages.main(["--check"]) == 0, "run: python -m benchmarks.figures"
 
 
 def test_a_page_with_another_figure_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     page = text("design.md")
     (tmp_path / "docs").mkdir()
-    for name in figures_pages.PAGES:
+    for name in pages.PAGES:
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(figures_pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
     changed = tmp_path / "docs" / "design.md"
     changed.write_text(re.sub(r"\d+ kB \(zstd\)", "1 kB (zstd)", page), encoding="utf-8")
-    assert figures_pages.main(["--check"]) == 1
-    assert figures_pages.main([]) == 0
+    assert pages.main(["--check"]) == 1
+    assert pages.main([]) == 0
     assert changed.read_text(encoding="utf-8") == page
 
 
 def test_a_page_without_a_place_for_figures_is_an_error() -> None:
     with pytest.raises(ValueError, match="has no"):
-        figures_pages.renewed("# A page\n", ["| a |"])
+        readmes.with_section("# A page\n", "| a |")

@@ -4,7 +4,7 @@ Tests ask no network, so this runs before them. What cannot be fetched is a warn
 go on.
 """
 
-from benchmarks.harness import UnavailableError
+from benchmarks.harness.timing import UnavailableError
 from tests.tensors.packages import CACHE, MEMBERS
 
 

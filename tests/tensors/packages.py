@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.packages import PackageCache
+from benchmarks.harness.packages import PackageCache
 
 FETCH = "python -m tests.tensors.fetch_packages"
 CACHE = PackageCache(Path(__file__).parents[2] / ".package-cache")

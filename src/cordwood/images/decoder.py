@@ -4,7 +4,7 @@
     decoder.versions()                      # {'jpeg': 'simplejpeg 1.9.0', 'png': 'opencv 5.0.0', ...}
     image = decoder.decode(data, size=256)  # a torch tensor, uint8, 3 x height x width
 
-The order of preference is by measurement: benchmarks/pack.py prints the table. All of them give Pillow's pixels where
+The order of preference is by measurement: `cordwood bench pack` prints it. All of them give Pillow's pixels where
 they are built on the same libraries; with other builds a JPEG's pixels may differ by a step or two, which is why a job
 keeps to the decoders that it began with. A Decoder is a few names, and travels to worker processes as such.
 

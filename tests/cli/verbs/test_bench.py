@@ -25,9 +25,9 @@ def tell(words):
 
 
 def make_checkout(root: Path, *, name: str = "cordwood", suite: str = SUITE) -> Path:
-    (root / "benchmarks").mkdir(parents=True)
     for word in SUITES:
-        (root / "benchmarks" / f"{word}.py").write_text(suite)
+        (root / "benchmarks" / word).mkdir(parents=True)
+        (root / "benchmarks" / word / "__main__.py").write_text(suite)
     (root / "benchmarks" / "neighbour.py").write_text(NEIGHBOUR)
     (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
     return root
@@ -50,12 +50,14 @@ def test_the_suite_gets_the_options_and_gives_the_exit_code(tmp_path: Path, word
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_each_suite_is_the_module_of_its_name(tmp_path: Path, suite: str) -> None:
+def test_each_suite_is_the_folder_of_its_name(tmp_path: Path, suite: str) -> None:
     root = make_checkout(tmp_path / "checkout")
-    (root / "benchmarks" / f"{suite}.py").write_text("def main(argv):\n    print(__name__, argv)\n    return 0\n")
+    (root / "benchmarks" / suite / "__main__.py").write_text(
+        "def main(argv):\n    print(__name__, argv)\n    return 0\n"
+    )
     done = bench(root, "--quick", suite=suite)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"benchmarks.{suite} ['--quick']\n"
+    assert done.stdout == f"benchmarks.{suite}.__main__ ['--quick']\n"
 
 
 def test_a_suite_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_a_suite_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path
 def test_outside_a_checkout_the_next_step_is_named(tmp_path: Path, suite: str) -> None:
     done = bench(tmp_path, suite=suite)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"cordwood: benchmarks/{suite}.py was not found in ")
+    assert done.stderr.startswith(f"cordwood: benchmarks/{suite} was not found in ")
     assert "run this inside a checkout" in done.stderr
     assert done.stderr.count("\n") == 1
 

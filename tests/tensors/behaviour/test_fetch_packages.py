@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.packages import PackageCache
+from benchmarks.harness.packages import PackageCache
 from tests.tensors import fetch_packages, packages
 from tests.tensors.packages import MEMBERS, Member
 

@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
 def find_checkout(start: Path, suite: str) -> Path:
     """The nearest folder, from ``start`` upwards, that is a checkout of the project with this suite in it."""
     for folder in (start, *start.parents):
-        if (folder / "benchmarks" / f"{suite}.py").is_file() and _is_ours(folder / "pyproject.toml"):
+        if (folder / "benchmarks" / suite / "__main__.py").is_file() and _is_ours(folder / "pyproject.toml"):
             return folder
     raise UsageError(
-        f"benchmarks/{suite}.py was not found in {start} or above it; benchmarks are not part of the installed "
+        f"benchmarks/{suite} was not found in {start} or above it; benchmarks are not part of the installed "
         "package, so run this inside a checkout of the project, after `make bench` has installed what they need"
     )
 
@@ -61,7 +61,7 @@ def load_main(root: Path, suite: str) -> Callable[[list[str]], int]:
     """The suite's ``main(argv) -> int``, imported with the checkout on the path so that it finds its neighbours."""
     sys.path.insert(0, str(root))
     try:
-        module = import_module(f"benchmarks.{suite}")
+        module = import_module(f"benchmarks.{suite}.__main__")
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the benchmark needs the module {error.name!r}, which is not installed; run `make bench` in {root}, which "
