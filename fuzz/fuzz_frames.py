@@ -26,11 +26,11 @@ from cordwood import codecs
 from cordwood.codecs.assets import Assets
 from cordwood.errors import FormatError
 from fuzz.odd_arrays import OddArrays
-from tests.format.craft import Array
-from tests.format.formulas import FORMULAS
-from tests.format.mutate import Mutator
-from tests.format.readers import plan_of, reader, same_bits
-from tests.format.samples import SAMPLES
+from tests.format.support.craft import Array
+from tests.format.support.formulas import FORMULAS
+from tests.format.support.mutate import Mutator
+from tests.format.support.readers import plan_of, reader, same_bits
+from tests.format.support.samples import SAMPLES
 
 LIMIT = 2**24
 ROOM = 2**22  # of the file that keeps the last input

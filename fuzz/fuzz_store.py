@@ -20,12 +20,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import cordwood
 from cordwood.errors import FormatError, StorageError
 from fuzz.kept_input import HANG, main
-from tests.format.readers import ROOT
 from tests.format.store.craft_store import Folder, write
 from tests.format.store.mutate_store import StoreMutator
 from tests.format.store.store_damage import folder_of
 from tests.format.store.store_readers import some_of
-from tests.store.samples import assert_same_sample
+from tests.format.support.readers import ROOT
+from tests.store.support.samples import assert_same_sample
 
 GOLDEN_DIR = ROOT / "tests" / "golden" / "store"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.kept_input import HANG, main
-from tests.tensors.mutate import Mutator
-from tests.tensors.samples import feed, samples
+from tests.tensors.support.mutate import Mutator
+from tests.tensors.support.samples import feed, samples
 
 ROUNDS = 4  # a damaged file that still loads is damaged further, so many times
 

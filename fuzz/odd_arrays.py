@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from cordwood import codecs
-from tests.format.craft import DTYPES, Array
-from tests.format.readers import same_bits
-from tests.format.samples import array_type
+from tests.format.support.craft import DTYPES, Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type
 
 GOALS = ("small", "balanced", "fast", "raw")
 

@@ -4,7 +4,7 @@
     cordwood bench doctor --quick         # a look in some minutes; writes nothing unless told where
     cordwood bench doctor --only cost     # parts whose title or goals contain the word
 
-The scripts are those of `tests/doctor/patients` and `tests/doctor/healthy`; `tests/doctor/cases.py` knows their faults.
+The scripts are those of `tests/doctor/scripts`, where `cases.py` lists their faults.
 """
 
 import sys

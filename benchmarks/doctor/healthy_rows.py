@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.doctor.runs import above_information, examined, step_ms
 from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.timing import Spread
-from tests.doctor.cases import HEALTHY
+from tests.doctor.scripts.cases import HEALTHY
 
 TITLE = "Healthy scripts"
 KEYS = ("doctor-healthy",)

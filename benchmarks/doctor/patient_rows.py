@@ -12,7 +12,7 @@ import torch
 from benchmarks.doctor.runs import examined, step_ms, validation_ms
 from benchmarks.harness.outcome import Cell, Outcome, Settings, Table
 from benchmarks.harness.timing import Spread
-from tests.doctor.cases import PATIENTS, Answer, Patient
+from tests.doctor.scripts.cases import PATIENTS, Answer, Patient
 
 TITLE = "Planted faults: what the doctor says, and what mending gives"
 KEYS = ("doctor-found", "doctor-gain")

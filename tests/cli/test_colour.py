@@ -10,7 +10,7 @@ from cordwood import cli
 from cordwood.cli.output import wants_colour
 from cordwood.cli.verbs.doctor import print_report
 from tests.common.test_progress_line import Terminal
-from tests.doctor.evidences import make_report
+from tests.doctor.support.evidences import make_report
 
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM")
 

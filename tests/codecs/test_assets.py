@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from cordwood.codecs.assets import Assets, varint
 from cordwood.errors import FormatError
-from tests.format import craft
-from tests.format.readers import reader
+from tests.format.support import craft
+from tests.format.support.readers import reader
 
 
 @given(st.integers(0, 2**64 - 1))

@@ -7,11 +7,11 @@ from cordwood import codecs
 from cordwood.codecs.plan import GOALS, Plan
 from cordwood.codecs.stages.predict import Predict
 from cordwood.errors import UsageError
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.codecs.photographs import photographs
-from tests.format.readers import same_bits
-from tests.format.samples import few_floats, smooth
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.codecs.support.photographs import photographs
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import few_floats, smooth
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 

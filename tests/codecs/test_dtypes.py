@@ -7,9 +7,9 @@ import pytest
 from cordwood import codecs
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, dtype_of, plain
 from cordwood.errors import UsageError
-from tests.format.craft import DTYPES as PAGE_DTYPES
-from tests.format.readers import same_bits
-from tests.format.samples import array_type, random_bits
+from tests.format.support.craft import DTYPES as PAGE_DTYPES
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type, random_bits
 
 ML_DTYPES = [name for name in DTYPES if hasattr(ml_dtypes, name) and not hasattr(np, name)]
 

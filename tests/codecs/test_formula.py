@@ -11,10 +11,10 @@ from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.formula import OPERATIONS, Formula, fit
 from cordwood.native import _native
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.format import craft
-from tests.format.readers import same_bits
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.format.support import craft
+from tests.format.support.readers import same_bits
 
 CONSTANTS = {
     "ImageNet": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),

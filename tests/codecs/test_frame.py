@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES, BytesLike
 from cordwood.codecs.plan import GOALS
-from tests.codecs.definitions import Array
-from tests.format.readers import same_bits
-from tests.format.samples import array_type, few_floats, random_bits, smooth
+from tests.codecs.support.definitions import Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type, few_floats, random_bits, smooth
 
 SHAPES = [
     (),

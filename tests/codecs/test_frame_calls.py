@@ -12,11 +12,11 @@ from cordwood.codecs.plan import GOALS
 from cordwood.codecs.stages.entropy import Entropy
 from cordwood.codecs.stages.palette import Palette
 from cordwood.errors import FormatError, UsageError
-from tests.format import craft
-from tests.format.craft import Array, chain, narrow
-from tests.format.craft import frame as craft_frame
-from tests.format.readers import same_bits
-from tests.format.samples import random_bits, smooth
+from tests.format.support import craft
+from tests.format.support.craft import Array, chain, narrow
+from tests.format.support.craft import frame as craft_frame
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import random_bits, smooth
 
 FLOATS = np.arange(1000, dtype=np.float32).reshape(10, 100)
 

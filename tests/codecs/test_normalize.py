@@ -17,10 +17,10 @@ from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
 from cordwood.errors import UsageError
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.format.readers import same_bits
-from tests.format.samples import smooth
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import smooth
 
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 OUTPUTS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}

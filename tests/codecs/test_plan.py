@@ -19,10 +19,10 @@ from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
 from cordwood.errors import FormatError, UsageError
-from tests.codecs.plans import plans
-from tests.format.craft import assets, owned_palette
-from tests.format.readers import same_bits
-from tests.format.samples import few_floats, random_bits, smooth
+from tests.codecs.support.plans import plans
+from tests.format.support.craft import assets, owned_palette
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import few_floats, random_bits, smooth
 
 
 @settings(max_examples=300)

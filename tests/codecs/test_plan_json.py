@@ -16,8 +16,8 @@ from cordwood.codecs.plan import Plan
 from cordwood.codecs.stages.entropy import Entropy
 from cordwood.codecs.stages.palette import Palette
 from cordwood.errors import CordwoodError, FormatError
-from tests.codecs.plans import plans
-from tests.format.readers import same_bits
+from tests.codecs.support.plans import plans
+from tests.format.support.readers import same_bits
 
 VALID = Plan(
     "small", "float32", (Palette(-3, 8, "formula", Formula((("/", (255.0,)), ("-", (0.5, 0.25))))), Entropy("ans"))

@@ -14,7 +14,7 @@ import torch
 
 import cordwood as cw
 from cordwood.common.arguments import callable_or_none, checks_keywords, one_of, true_or_false, whole_number
-from tests.store.small_stores import write_store
+from tests.store.support.small_stores import write_store
 
 
 @checks_keywords("f", {"colour": "is called paint here"})

@@ -13,7 +13,7 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed.numbered import batches_of, numbered, numbers_of
+from tests.feed.support.numbered import batches_of, numbered, numbers_of
 
 COUNT = 103
 

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorData
 from cordwood.errors import FeedError, UsageError
 from cordwood.feed.ahead import background
 from cordwood.feed.prefetching import prefetch
-from tests.feed.own_process import CtrlC, run
-from tests.store.forked import in_child
+from tests.feed.support.own_process import CtrlC, run
+from tests.store.support.forked import in_child
 
 
 def threads() -> list[threading.Thread]:

@@ -16,7 +16,7 @@ import cordwood as cw
 from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint, fingerprint_of
 from cordwood.feed.state import OrderIdentity, OrderPosition, check_drawn, new_state, read_state
-from tests.store.packed import images, pack
+from tests.store.support.packed import images, pack
 
 WHO = OrderIdentity(seed=3, shuffle=True, samples=1000, store=77, sampler=0, drop_last=False, pad=False)
 WRONG = [None, "1", 1.0, [], {}, -1, 2**64, float("nan"), 1 << 20_000, object()]

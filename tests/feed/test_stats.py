@@ -11,8 +11,8 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.common.resources import default_threads
 from cordwood.feed.ahead.pace import ReadAhead
-from tests.feed.numbered import numbered
-from tests.store.forked import in_child
+from tests.feed.support.numbered import numbered
+from tests.store.support.forked import in_child
 
 COUNT, SIZE = 90, 2000
 

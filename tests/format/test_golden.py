@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.format.craft import hash_of
-from tests.format.readers import ROOT, native_read, reader, same_bits
+from tests.format.support.craft import hash_of
+from tests.format.support.readers import ROOT, native_read, reader, same_bits
 from tests.golden.arrays import GOLDEN
+from tests.golden.make import frame_path
 
 GOLDEN_DIR = ROOT / "tests" / "golden"
 SUMS = {
@@ -18,8 +19,8 @@ SUMS = {
 
 
 def frame_and_assets(name: str) -> tuple[bytes, bytes | None]:
-    assets = GOLDEN_DIR / f"{name}.cwpl"
-    return (GOLDEN_DIR / f"{name}.cwfr").read_bytes(), assets.read_bytes() if assets.exists() else None
+    assets = frame_path(name).with_suffix(".cwpl")
+    return frame_path(name).read_bytes(), assets.read_bytes() if assets.exists() else None
 
 
 def header_of(name: str) -> tuple[Any, bytes]:
@@ -29,8 +30,8 @@ def header_of(name: str) -> tuple[Any, bytes]:
 
 
 def test_the_files_are_those_that_were_recorded() -> None:
-    files = [path for path in GOLDEN_DIR.iterdir() if path.suffix in (".cwfr", ".cwpl")]
-    assert {path.name for path in files} == set(SUMS)
+    files = list(GOLDEN_DIR.glob("frames/*/*.cw*"))
+    assert {path.relative_to(GOLDEN_DIR).as_posix() for path in files} == set(SUMS)
     assert {Path(name).stem for name in SUMS} == set(GOLDEN)
     assert sum(path.stat().st_size for path in files) < 60_000
 

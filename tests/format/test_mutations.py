@@ -8,12 +8,12 @@ import pytest
 
 from cordwood import codecs
 from cordwood.errors import FormatError
-from tests.format import craft
-from tests.format.craft import Array
-from tests.format.formulas import FORMULAS
-from tests.format.mutate import Mutator
-from tests.format.readers import native_read, plan_of, reader, same_bits
-from tests.format.samples import SAMPLES
+from tests.format.support import craft
+from tests.format.support.craft import Array
+from tests.format.support.formulas import FORMULAS
+from tests.format.support.mutate import Mutator
+from tests.format.support.readers import native_read, plan_of, reader, same_bits
+from tests.format.support.samples import SAMPLES
 
 CORPUS = list((SAMPLES | FORMULAS).values())
 BLOCK_SIZES = [[size for size, _ in reader.read_header(c.frame, c.owned)[0].table] for c in CORPUS]

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordwood import codecs
-from tests.format.craft import DTYPES, Array
-from tests.format.formulas import FORMULAS
-from tests.format.readers import native_read, reader, same_bits
-from tests.format.recipe import Crafted
-from tests.format.samples import SAMPLES, array_type, few_floats, random_bits, skewed, smooth
+from tests.format.support.craft import DTYPES, Array
+from tests.format.support.formulas import FORMULAS
+from tests.format.support.readers import native_read, reader, same_bits
+from tests.format.support.recipe import Crafted
+from tests.format.support.samples import SAMPLES, array_type, few_floats, random_bits, skewed, smooth
 from tests.format.test_reader import flat_frames, image_frames
 
 CRAFTED = SAMPLES | FORMULAS

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.format import craft
-from tests.format.craft import ANS, COMPLEX, DTYPES, HUFFMAN, itemsize
-from tests.format.craft_coding import CODED, ENTROPY, LZ4, PACKED, RAW, ZSTD
-from tests.format.formulas import FORMULAS
-from tests.format.readers import PAGE, reader, same_bits
-from tests.format.recipe import DELTA, MED, NARROW, NONE, PALETTE, STORED, Crafted, Recipe, craft_frame
-from tests.format.samples import SAMPLES, few_floats, random_bits, skewed, smooth
+from tests.format.support import craft
+from tests.format.support.craft import ANS, COMPLEX, DTYPES, HUFFMAN, itemsize
+from tests.format.support.craft_coding import CODED, ENTROPY, LZ4, PACKED, RAW, ZSTD
+from tests.format.support.formulas import FORMULAS
+from tests.format.support.readers import PAGE, reader, same_bits
+from tests.format.support.recipe import DELTA, MED, NARROW, NONE, PALETTE, STORED, Crafted, Recipe, craft_frame
+from tests.format.support.samples import SAMPLES, few_floats, random_bits, skewed, smooth
 
 
 def assert_reads(crafted: Crafted) -> None:

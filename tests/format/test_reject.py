@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cordwood.errors import REASONS, FormatError, Reason
-from tests.format import craft
-from tests.format.bad_blocks import bad_blocks
-from tests.format.bad_headers import Bad, bad_headers
-from tests.format.craft import chain, frame
-from tests.format.readers import PAGE, native_read, reader
+from tests.format.support import craft
+from tests.format.support.bad_blocks import bad_blocks
+from tests.format.support.bad_headers import Bad, bad_headers
+from tests.format.support.craft import chain, frame
+from tests.format.support.readers import PAGE, native_read, reader
 
 BAD = bad_headers() + bad_blocks()
 

@@ -20,8 +20,8 @@ from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
-from tests.format import craft
-from tests.format.craft_coding import describe, table_for
+from tests.format.support import craft
+from tests.format.support.craft_coding import describe, table_for
 
 Array = npt.NDArray[np.generic]
 

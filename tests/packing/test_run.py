@@ -17,12 +17,12 @@ from cordwood.errors import FormatError, PackError, UsageError
 from cordwood.packing import run
 from cordwood.packing.report.estimate import Estimate
 from cordwood.packing.workers import pool, tasks
-from tests.feed.leftovers import Leftovers
-from tests.packing.forkedworkers import launch
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, numbers_of, pack
+from tests.feed.support.leftovers import Leftovers
+from tests.packing.support.forkedworkers import launch
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, numbers_of, pack
 from tests.sources import photos as images
-from tests.store.photos import files_of, photo
+from tests.store.support.photos import files_of, photo
 
 COUNT = 400
 

@@ -10,7 +10,7 @@ import pytest
 import cordwood as cw
 from cordwood import cli
 from cordwood.store.format.unfinished import unfinished
-from tests.packing.numbers import Numbers, pack
+from tests.packing.support.numbers import Numbers, pack
 
 SO_FAR = "packing is not finished"
 

@@ -18,7 +18,7 @@ from cordwood.errors import UsageError
 from cordwood.sources import find
 from cordwood.sources.registry import Kinds
 
-PLUGIN = Path(__file__).parent.parent / "plugins" / "cordwood_wav"
+PLUGIN = Path(__file__).parent / "plugins" / "cordwood_wav"
 
 
 def record(path: Path, channels: int, frames: int) -> None:

@@ -11,9 +11,9 @@ from torch.utils.data import Dataset, Subset, random_split
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from tests.store.packed import assert_all_same, images, pack
-from tests.store.samples import assert_same_sample
-from tests.tensors.same import named_tensors
+from tests.store.support.packed import assert_all_same, images, pack
+from tests.store.support.samples import assert_same_sample
+from tests.tensors.support.same import named_tensors
 
 SAMPLES = images(9)
 

@@ -9,8 +9,8 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from tests.store.packed import pack
-from tests.store.samples import assert_same_sample
+from tests.store.support.packed import pack
+from tests.store.support.samples import assert_same_sample
 
 NAMES = ["cat", "dog", "newt"]
 

@@ -14,8 +14,8 @@ import torch
 import cordwood as cw
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.format import shard_index
-from tests.store.packed import assert_all_same, images, pack
-from tests.store.samples import assert_same_sample
+from tests.store.support.packed import assert_all_same, images, pack
+from tests.store.support.samples import assert_same_sample
 
 
 class Box(NamedTuple):

@@ -13,8 +13,8 @@ import torch
 import cordwood as cw
 from cordwood.store.format import manifest as manifests
 from cordwood.store.writing import first_samples
-from tests.store.photos import files_of, photo, write
-from tests.store.samples import assert_same_sample
+from tests.store.support.photos import files_of, photo, write
+from tests.store.support.samples import assert_same_sample
 
 Pair = namedtuple("Pair", ["image", "label"])
 

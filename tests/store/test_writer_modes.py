@@ -9,8 +9,8 @@ import torch
 import cordwood as cw
 from cordwood.store.format import manifest as manifests
 from cordwood.store.format.shard_file import shard_name
-from tests.store.photos import files_of, photo, write
-from tests.store.samples import assert_same_sample
+from tests.store.support.photos import files_of, photo, write
+from tests.store.support.samples import assert_same_sample
 
 SAMPLES = [photo(i) for i in range(40)]
 SIZES: dict[str, Any] = {"shard_bytes": 2000, "goal": "raw"}

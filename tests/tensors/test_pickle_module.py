@@ -18,9 +18,9 @@ from torch import nn
 import cordwood as cw
 from cordwood.tensors.unpickle import work_budget
 from cordwood.tensors.unpickle.describe import describe
-from tests.tensors import craft
-from tests.tensors.objects import CATALOGUE, QUIET, Case, Holder, floats, sparse_matrix
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support import craft
+from tests.tensors.support.objects import CATALOGUE, QUIET, Case, Holder, floats, sparse_matrix
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 pytestmark = QUIET
 

@@ -13,7 +13,7 @@ from benchmarks.doctor.patient_rows import Promise, Rounds, cells, kept, standar
 from benchmarks.harness.outcome import Settings  # noqa: E402
 from benchmarks.harness.packages import PackageCache  # noqa: E402
 from tests.benchmarks.support.tiny import measured, rows_of  # noqa: E402
-from tests.doctor.cases import HEALTHY, PATIENTS  # noqa: E402
+from tests.doctor.scripts.cases import HEALTHY, PATIENTS  # noqa: E402
 
 SPEECH = PATIENTS["speech_encoder"]
 ANSWER = SPEECH.first[0]
@@ -40,7 +40,7 @@ def doctor_that_says(monkeypatch: pytest.MonkeyPatch, module: Any, *said: dict[s
     """The same of every script; the mended one has nothing left."""
 
     def examined(script: Path, folder: Path, *, seconds: float) -> dict[str, Any]:
-        return report(30.0, *said) if script.parent.name in ("patients", "healthy") else report(mended)
+        return report(30.0, *said) if {"patients", "healthy"} & set(script.parts) else report(mended)
 
     monkeypatch.setattr(module, "examined", examined)
 
@@ -97,7 +97,7 @@ def in_turns(monkeypatch: pytest.MonkeyPatch, *said: list[dict[str, Any]]) -> No
     reports = iter([report(30.0, *each) for each in said])
 
     def examined(script: Path, folder: Path, *, seconds: float) -> dict[str, Any]:
-        return next(reports) if script.parent.name == "patients" else report(20.0)
+        return next(reports) if "patients" in script.parts else report(20.0)
 
     monkeypatch.setattr(patient_rows, "examined", examined)
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.figures import readmes
 from benchmarks.figures.selection import FIGURES, READMES, Figure, Language
 from benchmarks.harness.timing import Spread
-from tests.pageblocks import ROOT
+from tests.docs.support.pageblocks import ROOT
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

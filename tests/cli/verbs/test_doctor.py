@@ -18,7 +18,7 @@ from cordwood.cli.verbs.doctor import _Judging, print_report
 from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.run import script
-from tests.doctor.evidences import make_report
+from tests.doctor.support.evidences import make_report
 
 Output = pytest.CaptureFixture[str]
 FINDING = Finding("hidden-sync", "message", "fix", CodeLine("t.py", 3), 20.0, 1.0, "measured")

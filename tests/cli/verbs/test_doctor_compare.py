@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cordwood import cli
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 Output = pytest.CaptureFixture[str]
 

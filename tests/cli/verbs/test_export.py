@@ -9,7 +9,7 @@ import pytest
 
 import cordwood as cw
 from cordwood import cli
-from tests.packing.packed_stores import named, write_packed
+from tests.packing.support.packed_stores import named, write_packed
 
 Output = pytest.CaptureFixture[str]
 

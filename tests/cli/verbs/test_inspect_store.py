@@ -9,7 +9,7 @@ import torch
 
 import cordwood as cw
 from cordwood import cli
-from tests.store.small_stores import flip, frame_of, shard, write_store
+from tests.store.support.small_stores import flip, frame_of, shard, write_store
 
 Output = pytest.CaptureFixture[str]
 

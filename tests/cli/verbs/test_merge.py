@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cordwood import cli
-from tests.packing.packed_stores import JOB, assert_samples, named, write_packed
+from tests.packing.support.packed_stores import JOB, assert_samples, named, write_packed
 
 Output = pytest.CaptureFixture[str]
 

@@ -10,7 +10,7 @@ import torch
 
 import cordwood as cw
 from cordwood import cli
-from tests.store.small_stores import write_store
+from tests.store.support.small_stores import write_store
 from tests.tensors.inspecting.test_inspect_damaged import flip
 
 Output = pytest.CaptureFixture[str]

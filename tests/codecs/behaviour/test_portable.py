@@ -5,14 +5,18 @@ import os
 import subprocess
 import sys
 
-from tests.codecs.results import digests
-from tests.format.readers import ROOT
+from tests.codecs.support.results import digests
+from tests.format.support.readers import ROOT
 
 
 def test_every_processor_gives_the_same() -> None:
     environment = os.environ | {"CORDWOOD_PORTABLE": "1"}
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.codecs.results"], cwd=ROOT, env=environment, capture_output=True, check=True
+        [sys.executable, "-m", "tests.codecs.support.results"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        check=True,
     )
     portable = json.loads(answer.stdout)
     assert portable["fast"] is False

@@ -8,9 +8,9 @@ import pytest
 from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.plan import GOALS
-from tests.codecs.definitions import Array
-from tests.format.readers import same_bits
-from tests.format.samples import array_type, random_bits
+from tests.codecs.support.definitions import Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type, random_bits
 
 
 def encoded(array: Array, goal: str, dtype: str | None = None) -> int:

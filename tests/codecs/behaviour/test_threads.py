@@ -15,9 +15,9 @@ import pytest
 from cordwood import codecs
 from cordwood.codecs.plan import GOALS
 from cordwood.codecs.stages.entropy import Entropy
-from tests.codecs.definitions import Array
-from tests.format.readers import same_bits
-from tests.format.samples import random_bits, smooth
+from tests.codecs.support.definitions import Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import random_bits, smooth
 
 LARGE = smooth((3, 600, 500))  # several blocks
 

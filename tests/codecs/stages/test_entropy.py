@@ -10,9 +10,9 @@ from cordwood.codecs.stages.entropy import CODERS, Entropy
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.errors import UsageError
-from tests.codecs.definitions import Array
-from tests.codecs.inside import modes_of
-from tests.format.readers import reader, same_bits
+from tests.codecs.support.definitions import Array
+from tests.codecs.support.inside import modes_of
+from tests.format.support.readers import reader, same_bits
 
 RAW, CONSTANT, ENTROPY, ZSTD = 0, 1, 2, 3
 

@@ -7,9 +7,9 @@ import pytest
 from cordwood import codecs
 from cordwood.codecs.stages.lz4 import Lz4
 from cordwood.errors import UsageError
-from tests.codecs.inside import modes_of
-from tests.format.craft import varint
-from tests.format.readers import same_bits
+from tests.codecs.support.inside import modes_of
+from tests.format.support.craft import varint
+from tests.format.support.readers import same_bits
 
 WORDS = np.frombuffer(b"over and over and over, and then once more; " * 200, np.uint8)
 

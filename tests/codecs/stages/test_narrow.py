@@ -12,11 +12,11 @@ from cordwood.codecs.stages.narrow import Narrow
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import Predict
 from cordwood.codecs.stages.raw import Raw
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.codecs.inside import look_inside
-from tests.format import craft
-from tests.format.readers import same_bits
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.codecs.support.inside import look_inside
+from tests.format.support import craft
+from tests.format.support.readers import same_bits
 
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 

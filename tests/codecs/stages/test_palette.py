@@ -12,12 +12,12 @@ from cordwood.codecs.stages.lz4 import Lz4
 from cordwood.codecs.stages.palette import Palette
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.raw import Raw
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.codecs.inside import look_inside
-from tests.format import craft
-from tests.format.readers import same_bits
-from tests.format.samples import array_type
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.codecs.support.inside import look_inside
+from tests.format.support import craft
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type
 
 REAL = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128", "complex32")

@@ -9,12 +9,12 @@ from cordwood import codecs
 from cordwood.codecs.stages.lz4 import Lz4
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import COLORS, GEOMETRIES, Predict
-from tests.codecs import definitions
-from tests.codecs.definitions import Array
-from tests.codecs.inside import encode_in_blocks, look_inside
-from tests.format import craft
-from tests.format.readers import same_bits
-from tests.format.samples import array_type, random_bits
+from tests.codecs.support import definitions
+from tests.codecs.support.definitions import Array
+from tests.codecs.support.inside import encode_in_blocks, look_inside
+from tests.format.support import craft
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import array_type, random_bits
 
 SMALL_CODES = ("uint8", "int8", "uint16", "int16", "float16", "bfloat16", "float8_e4m3fn")
 

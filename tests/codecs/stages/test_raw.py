@@ -8,9 +8,9 @@ from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.stages.narrow import Narrow
 from cordwood.codecs.stages.raw import Raw
 from cordwood.errors import FormatError
-from tests.format.craft import Array
-from tests.format.readers import same_bits
-from tests.format.samples import random_bits
+from tests.format.support.craft import Array
+from tests.format.support.readers import same_bits
+from tests.format.support.samples import random_bits
 
 
 def payload(frame: bytes, array: Array) -> Array:

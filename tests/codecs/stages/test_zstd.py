@@ -8,8 +8,8 @@ from cordwood import codecs
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.zstd import Zstd
 from cordwood.errors import UsageError
-from tests.codecs.inside import modes_of
-from tests.format.readers import reader, same_bits
+from tests.codecs.support.inside import modes_of
+from tests.format.support.readers import reader, same_bits
 
 TEXT = np.frombuffer(b"".join(b"%d times the same words, %d more. " % (i, i * i) for i in range(500)), np.uint8)
 

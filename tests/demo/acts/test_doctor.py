@@ -7,7 +7,7 @@ import pytest
 from cordwood.demo.acts import doctor
 from cordwood.doctor.report.report import Report
 from cordwood.errors import DoctorError
-from tests.doctor.evidences import make_report
+from tests.doctor.support.evidences import make_report
 
 
 def test_advice_of_several_lines_is_read_and_applied() -> None:

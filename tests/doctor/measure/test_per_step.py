@@ -5,7 +5,7 @@ import pytest
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.measure.per_step import pace_of
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 def test_a_trial_tells_the_share_and_the_run_the_milliseconds() -> None:

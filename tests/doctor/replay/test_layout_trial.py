@@ -9,8 +9,8 @@ from cordwood.doctor.replay import layout_trial
 from cordwood.doctor.replay.layout_trial import LayoutTrial
 from cordwood.doctor.replay.layouts import suspects
 from cordwood.doctor.replay.replay import Replay
-from tests.doctor.evidences import make_steps
-from tests.doctor.tapes import record
+from tests.doctor.support.evidences import make_steps
+from tests.doctor.support.tapes import record
 
 one, other = torch.randn(6, 4), torch.randn(6, 4)
 

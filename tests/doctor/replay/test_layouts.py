@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from cordwood.doctor.replay.layouts import Suspect, suspects
-from tests.doctor.tapes import record, record_passes
+from tests.doctor.support.tapes import record, record_passes
 
 
 def found(step: Callable[[], object]) -> list[Suspect]:

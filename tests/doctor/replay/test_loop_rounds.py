@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from cordwood.doctor.evidence.tape import Op
 from cordwood.doctor.replay.loop_rounds import rounds_at_once, split_into_rounds
-from tests.doctor.tapes import record
+from tests.doctor.support.tapes import record
 
 ROWS = 12
 

@@ -13,7 +13,7 @@ from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.evidence.tape import Tape
 from cordwood.doctor.replay import model as modelreplay
 from cordwood.doctor.replay.model import Mode, ModelReplay
-from tests.doctor.tapes import record_passes
+from tests.doctor.support.tapes import record_passes
 
 LOWER = Mode(forward=lambda: torch.autocast("cpu", dtype=torch.bfloat16))
 LABELS = torch.tensor([0, 2, 1, 2])

@@ -7,7 +7,7 @@ import torch
 
 from cordwood.doctor.replay import op_work
 from cordwood.doctor.replay.op_work import is_view, work_at_once, work_times
-from tests.doctor.tapes import record
+from tests.doctor.support.tapes import record
 
 
 def test_views_do_no_work_and_writing_is_no_view() -> None:

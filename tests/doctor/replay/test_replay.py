@@ -12,7 +12,7 @@ from cordwood.doctor.evidence.tape import Op, Tape
 from cordwood.doctor.replay import leaves
 from cordwood.doctor.replay import replay as replaying
 from cordwood.doctor.replay.replay import Replay, compare, op_times, replayable
-from tests.doctor.tapes import record
+from tests.doctor.support.tapes import record
 
 
 def recorded_strides(op: Op) -> list[tuple[int, ...]]:

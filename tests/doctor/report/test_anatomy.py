@@ -7,7 +7,7 @@ import pytest
 
 from cordwood.doctor.evidence.evidence import PHASES, StepTimes
 from cordwood.doctor.report.anatomy import MOST_POINTS, STEP_FIGURES, anatomy, number
-from tests.doctor.evidences import make_steps
+from tests.doctor.support.evidences import make_steps
 
 
 def steps_of(rows: list[list[float]], first_waits: tuple[float, ...] = ()) -> StepTimes:

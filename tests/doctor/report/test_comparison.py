@@ -11,7 +11,7 @@ from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import CodeLine, Finding, Level
 from cordwood.doctor.report.comparison import compare
 from cordwood.doctor.report.report import Report
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 REST = {"forward": 10.0, "backward": 14.0, "other": 1.0}
 

@@ -13,7 +13,7 @@ from cordwood.doctor.report.html import format_html
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.style import PHASE_COLOURS, STYLE
 from cordwood.doctor.wording import PHASE_NAMES
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`&\x1b[2J"
 

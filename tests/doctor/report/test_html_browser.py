@@ -9,8 +9,8 @@ import pytest
 
 from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
-from tests.doctor.evidences import make_evidence, make_report
 from tests.doctor.report.test_html import full_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 CHROMIUM = shutil.which("chromium")
 WIDE, PHONE = 1100, 360

@@ -10,7 +10,7 @@ from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.wording import NOTHING
 from cordwood.errors import StorageError, UsageError
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 
 def finding(rule: str = "hidden-sync", saves: float | None = 20.0, message: str = "", **others: object) -> Finding:

@@ -15,7 +15,7 @@ from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.report_file import check
 from cordwood.doctor.report.terminal import format_text
 from cordwood.errors import FormatError, StorageError, UsageError
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 DETAIL = Detail("title", ("a", "b"), (("c", "1"), ("d", "2")))
 DOCUMENT = make_report(

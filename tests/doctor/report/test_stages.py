@@ -6,8 +6,8 @@ from torch import nn
 from cordwood.doctor.evidence.evidence import Evidence, ModuleSeen, StageSeen
 from cordwood.doctor.report.layers import stage_notes
 from cordwood.doctor.run.session import Session
-from tests.doctor.evidences import make_evidence, make_report
-from tests.doctor.smallnet import seen_steps, train
+from tests.doctor.support.evidences import make_evidence, make_report
+from tests.doctor.support.smallnet import seen_steps, train
 
 
 def evidence_of(first: nn.Module, second: nn.Module, *, step: int = 30, goes_on: bool = False) -> Evidence:

@@ -8,7 +8,7 @@ from cordwood.doctor.evidence.evidence import Evidence, ValidationSeen
 from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.report.terminal import format_text
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 FUNCTIONS = Detail(
     "Functions with most own time",

@@ -3,7 +3,7 @@
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.wording import NOTHING
-from tests.doctor.evidences import make_evidence, make_report
+from tests.doctor.support.evidences import make_evidence, make_report
 
 STARVED = {"wait": 41.0, "forward": 10.0, "backward": 15.0}
 

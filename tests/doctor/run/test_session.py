@@ -19,7 +19,7 @@ import cordwood as cw
 from cordwood.doctor.probes.deep.base import DeepProbe, WatchedScript
 from cordwood.doctor.probes.phases.step_tracker import StepTracker
 from cordwood.doctor.run.session import Session
-from tests.doctor.smallnet import Net, data, seen_steps, train
+from tests.doctor.support.smallnet import Net, data, seen_steps, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

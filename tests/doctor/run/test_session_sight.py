@@ -21,8 +21,8 @@ from cordwood.doctor.probes.deep import syncs
 from cordwood.doctor.probes.phases.step_tracker import StepTracker
 from cordwood.doctor.rules.judging import judge
 from cordwood.doctor.run.session import Session
-from tests.doctor import smallnet
-from tests.doctor.smallnet import Net, data, seen_steps, train
+from tests.doctor.support import smallnet
+from tests.doctor.support.smallnet import Net, data, seen_steps, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cordwood.errors import FeedError
 from cordwood.feed.ahead import background as module
 from cordwood.feed.ahead.background import Background
-from tests.feed.own_process import CtrlC, run
-from tests.store.forked import in_child
+from tests.feed.support.own_process import CtrlC, run
+from tests.store.support.forked import in_child
 
 
 def rest_of(background: Background[Any]) -> list[Any]:

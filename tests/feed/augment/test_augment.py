@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cordwood.errors import UsageError
 from cordwood.feed import augment
 from cordwood.feed.augment import Augmentation, CenterCrop, RandomCrop, RandomFlip, RandomResizedCrop, Step
-from tests.feed.resizing import Case, by_pillow
-from tests.feed.torchvision_draws import centre, resized_crop
+from tests.feed.support.resizing import Case, by_pillow
+from tests.feed.support.torchvision_draws import centre, resized_crop
 
 Array = npt.NDArray[Any]
 MANY = 20_000

@@ -11,7 +11,7 @@ import torch
 
 import cordwood as cw
 from cordwood.feed.augment.random_check import warn_if_random
-from tests.store.small_stores import write_store
+from tests.store.support.small_stores import write_store
 
 
 def kind(name: str, module: str = "torchvision.transforms.transforms", **parts: Any) -> Any:

@@ -15,8 +15,8 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from cordwood.feed.batches.sample_batch import SampleBatch
-from tests.store.packed import pack
-from tests.store.samples import Point, assert_same_sample, datasets
+from tests.store.support.packed import pack
+from tests.store.support.samples import Point, assert_same_sample, datasets
 
 
 def batch_of(*samples: Any) -> Any:

@@ -24,8 +24,8 @@ from cordwood.feed.batches.sample_processes import process_batches
 from cordwood.feed.batches.sample_threads import ThreadBatches
 from cordwood.store.reading.image_treatment import Seeds
 from cordwood.store.reading.selection import Numbers
-from tests.store.packed import images, pack
-from tests.store.samples import assert_same_sample
+from tests.store.support.packed import images, pack
+from tests.store.support.samples import assert_same_sample
 
 # That workers are forked beside other threads is no news to torch.
 pytestmark = [

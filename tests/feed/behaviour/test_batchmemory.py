@@ -15,7 +15,7 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.store.reading import buffers
 from cordwood.store.reading.buffers import idle_bytes
-from tests.store.packed import pack
+from tests.store.support.packed import pack
 
 COUNT, BATCH = 64, 4
 SIZE = 8_000  # floats of a sample: a batch is large enough to come from the pool

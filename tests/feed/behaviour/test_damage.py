@@ -12,9 +12,9 @@ import torch
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import FeedError, FormatError, UsageError
-from tests.feed.leftovers import Leftovers
-from tests.feed.numbered import batches_of, numbered, numbers_in
-from tests.store.small_stores import cut, first_of, flip, frame_of, row_of, shard
+from tests.feed.support.leftovers import Leftovers
+from tests.feed.support.numbered import batches_of, numbered, numbers_in
+from tests.store.support.small_stores import cut, first_of, flip, frame_of, row_of, shard
 
 COUNT, SHARD = 60, 1  # the shard that is damaged
 BATCH = 4

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.feed.numbered import numbered
-from tests.feed.own_process import run
+from tests.feed.support.numbered import numbered
+from tests.feed.support.own_process import run
 
 COUNT = 300
 PATIENCE = 240  # seconds: then it hangs

@@ -14,9 +14,9 @@ import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed import gloo_job
-from tests.feed.gloo_job import BATCH
-from tests.feed.numbered import numbered
+from tests.feed.support import gloo_job
+from tests.feed.support.gloo_job import BATCH
+from tests.feed.support.numbered import numbered
 
 COUNT = 51  # the last step has three samples for two ranks
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 def by_torchrun(store: Path, answer: Path) -> None:
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
-        *("--nproc-per-node", "2", "-m", "tests.feed.gloo_job", str(store), str(answer)),
+        *("--nproc-per-node", "2", "-m", "tests.feed.support.gloo_job", str(store), str(answer)),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)

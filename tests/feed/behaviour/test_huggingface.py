@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 import cordwood as cw
 from cordwood import Loader
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed.leftovers import Leftovers
-from tests.store.packed import pack
+from tests.feed.support.leftovers import Leftovers
+from tests.store.support.packed import pack
 
 COUNT, BATCH, LENGTH = 40, 8, 6
 

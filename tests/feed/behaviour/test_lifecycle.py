@@ -16,10 +16,10 @@ from cordwood import Loader
 from cordwood.errors import FeedError
 from cordwood.feed.order.permutation import Shuffled
 from cordwood.store.reading import buffers
-from tests.feed.leftovers import Leftovers, resident
-from tests.feed.numbered import numbered, numbers_in, numbers_of
-from tests.store.forked import in_child
-from tests.store.packed import pack
+from tests.feed.support.leftovers import Leftovers, resident
+from tests.feed.support.numbered import numbered, numbers_in, numbers_of
+from tests.store.support.forked import in_child
+from tests.store.support.packed import pack
 
 COUNT = 200
 

@@ -11,8 +11,8 @@ import torch
 import cordwood as cw
 from cordwood import Loader
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed.leftovers import Leftovers
-from tests.feed.numbered import numbered, numbers_in
+from tests.feed.support.leftovers import Leftovers
+from tests.feed.support.numbered import numbered, numbers_in
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what Lightning imports

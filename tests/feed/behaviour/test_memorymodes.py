@@ -12,10 +12,10 @@ from cordwood import Loader
 from cordwood.feed.ahead import shard_memory as memories
 from cordwood.feed.ahead.shard_memory import Chosen, chosen, is_remote
 from cordwood.store.reading import shards
-from tests.feed.leftovers import Leftovers
-from tests.feed.numbered import numbered, numbers_in, numbers_of
-from tests.store.packed import coded, images, pack
-from tests.store.samples import assert_same_sample
+from tests.feed.support.leftovers import Leftovers
+from tests.feed.support.numbered import numbered, numbers_in, numbers_of
+from tests.store.support.packed import coded, images, pack
+from tests.store.support.samples import assert_same_sample
 
 
 def wait_until_loaded() -> None:

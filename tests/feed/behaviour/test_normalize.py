@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
-from tests.store.packed import pack
+from tests.store.support.packed import pack
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 COUNT = 12

@@ -11,7 +11,7 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed.numbered import numbered, numbers_of, taken
+from tests.feed.support.numbered import numbered, numbers_of, taken
 
 COUNT = 101
 

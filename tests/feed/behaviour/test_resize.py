@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cordwood.native import _native
-from tests.feed.resizing import Case, by_pillow, by_torch, cases, digests, resized
+from tests.feed.support.resizing import Case, by_pillow, by_torch, cases, digests, resized
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -103,7 +103,7 @@ def test_the_fill_of_bytes_stays_a_byte(fill: float, found: int) -> None:
 
 def test_every_processor_gives_the_same() -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.feed.resizing"],
+        [sys.executable, "-m", "tests.feed.support.resizing"],
         cwd=ROOT,
         env=os.environ | {"CORDWOOD_PORTABLE": "1"},
         capture_output=True,

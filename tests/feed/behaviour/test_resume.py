@@ -17,8 +17,8 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
 from cordwood.feed.order.permutation import Shuffled
-from tests.feed.numbered import batches_of, numbered, numbers_in, numbers_of, taken
-from tests.store.packed import pack
+from tests.feed.support.numbered import batches_of, numbered, numbers_in, numbers_of, taken
+from tests.store.support.packed import pack
 
 COUNT = 101
 

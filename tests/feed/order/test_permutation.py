@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cordwood.errors import UsageError
 from cordwood.feed.order import permutation as order
 from cordwood.feed.order.permutation import LONGEST, InOrder, Shuffled, mixed, sample_seeds
-from tests.feed.plain_order import defined, deviation
+from tests.feed.support.plain_order import defined, deviation
 
 SEEDS = st.integers(0, 2**64 - 1)
 EPOCHS = st.integers(0, 2**31)

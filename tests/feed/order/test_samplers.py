@@ -23,7 +23,7 @@ from torch.utils.data import (
 from cordwood.errors import UsageError
 from cordwood.feed.order.permutation import Shuffled
 from cordwood.feed.order.samplers import EpochOrder, order_of, seeded
-from tests.feed.plain_order import defined, deviation
+from tests.feed.support.plain_order import defined, deviation
 
 
 def numbers(epoch: EpochOrder) -> list[int]:

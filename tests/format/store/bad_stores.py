@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.format import craft
 from tests.format.store.bad_store_json import BAD_STORE_JSON, Bad, with_files, without
 from tests.format.store.craft_store import (
     ROWS,
@@ -31,6 +30,7 @@ from tests.format.store.craft_store import (
     shard_header,
     store_json,
 )
+from tests.format.support import craft
 
 FIRST, SECOND = SHARD.format(0), SHARD.format(1)
 

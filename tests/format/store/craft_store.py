@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.format import craft
-from tests.format.craft import crc32c
+from tests.format.support import craft
+from tests.format.support.craft import crc32c
 
 Folder = dict[str, bytes]
 Json = dict[str, Any]

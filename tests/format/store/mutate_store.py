@@ -10,7 +10,6 @@ import json
 import random
 from dataclasses import replace
 
-from tests.format.mutate import Mutator
 from tests.format.store.bad_stores import bad_values
 from tests.format.store.craft_store import (
     ANY_VALUE,
@@ -24,6 +23,7 @@ from tests.format.store.craft_store import (
     one_shard,
     resealed,
 )
+from tests.format.support.mutate import Mutator
 
 # What may stand in a body, and in a value of any kind.
 WORDS = (

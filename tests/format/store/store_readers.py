@@ -11,7 +11,7 @@ import torch
 import cordwood
 from cordwood.errors import FormatError
 from cordwood.native import _native
-from tests.format.readers import ROOT, load_reader, reader
+from tests.format.support.readers import ROOT, load_reader, reader
 
 PAGE = ROOT / "docs" / "format" / "store.md"
 MOST = 100

@@ -12,7 +12,6 @@ import pytest
 
 import cordwood
 from cordwood.errors import FormatError, StorageError, UsageError
-from tests.format.readers import ROOT
 from tests.format.store.craft_store import SHARD, Folder
 from tests.format.store.store_damage import (
     Changes,
@@ -28,7 +27,8 @@ from tests.format.store.store_damage import (
     truncations,
 )
 from tests.format.store.store_readers import as_torch, native_checksums, plain, read_cordwood
-from tests.store.samples import assert_same_sample
+from tests.format.support.readers import ROOT
+from tests.store.support.samples import assert_same_sample
 
 GOLDEN_DIR = ROOT / "tests" / "golden" / "store"
 STORES = {name: folder_of(GOLDEN_DIR / f"{name}.cordwood") for name in ("example", "labelled-small", "optional")}

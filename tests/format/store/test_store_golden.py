@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import cordwood
-from tests.format.readers import ROOT, reader
 from tests.format.store.store_readers import READERS, native_checksums, plain
+from tests.format.support.readers import ROOT, reader
 from tests.golden.store.make import files, write
 from tests.golden.store.stores import GOLDEN, Point
-from tests.store.samples import assert_same_sample
+from tests.store.support.samples import assert_same_sample
 
 GOLDEN_DIR = ROOT / "tests" / "golden" / "store"
 SUMS = {

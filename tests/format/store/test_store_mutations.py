@@ -14,7 +14,7 @@ from cordwood.errors import FormatError
 from tests.format.store.craft_store import write
 from tests.format.store.mutate_store import StoreMutator
 from tests.format.store.store_readers import native_checksums, plain, read_cordwood, read_plain
-from tests.store.samples import assert_same_sample
+from tests.store.support.samples import assert_same_sample
 
 
 def answer(read: Any, path: Path, refusal: type[Exception]) -> list[Any] | None:

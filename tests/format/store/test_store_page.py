@@ -11,8 +11,8 @@ from cordwood.store.format import rows as layout
 from cordwood.store.format import shard_file, shard_index
 from cordwood.store.schema import node, schema
 from cordwood.store.values import any_value
-from tests.format.readers import ROOT
 from tests.format.store.store_readers import PAGE, plain
+from tests.format.support.readers import ROOT
 
 TEXT = PAGE.read_text(encoding="utf-8")
 EXAMPLE = ROOT / "tests" / "golden" / "store" / "example.cordwood"

@@ -27,7 +27,7 @@ from tests.format.store.craft_store import (
     write,
 )
 from tests.format.store.store_readers import as_torch, native_checksums, plain
-from tests.store.samples import assert_same_sample, datasets, values
+from tests.store.support.samples import assert_same_sample, datasets, values
 
 VALUES = values().filter(lambda value: value is not None)
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.format import craft
+from tests.format.support import craft
 from tests.format.tensors.craft_tensors import (
     FLOATS,
     HOOKS,

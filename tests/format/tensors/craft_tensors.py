@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.format import craft
+from tests.format.support import craft
 
 MARK = "cordwood-tensors"
 ITEMS = np.array([1, 2, 3, 4], "<f4").tobytes()

@@ -9,7 +9,7 @@ import torch
 
 from cordwood.errors import FormatError
 from cordwood.tensors import load
-from tests.format.readers import ROOT, load_reader
+from tests.format.support.readers import ROOT, load_reader
 
 PAGE = ROOT / "docs" / "format" / "tensors.md"
 

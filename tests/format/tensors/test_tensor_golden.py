@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from tests.format.readers import ROOT
+from tests.format.support.readers import ROOT
 from tests.format.tensors.tensor_readers import READERS
 from tests.golden.tensors.objects import GOLDEN
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 GOLDEN_DIR = ROOT / "tests" / "golden" / "tensors"
 SUMS = {
@@ -19,8 +19,8 @@ WITH_COPIES = {"parts"}  # quantized tensors, which the tests make of the plain 
 
 
 def test_the_files_are_those_that_were_recorded() -> None:
-    files = list(GOLDEN_DIR.glob("*.cord"))
-    assert {path.name for path in files} == set(SUMS) == {f"{name}.cord" for name in GOLDEN}
+    files = list(GOLDEN_DIR.glob("files/*.cord"))
+    assert {f"files/{path.name}" for path in files} == set(SUMS) == {f"files/{name}.cord" for name in GOLDEN}
     assert max(path.stat().st_size for path in files) <= 4096
 
 
@@ -34,7 +34,7 @@ def test_bytes_have_not_changed(file: str) -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_reads(name: str, reader: str) -> None:
     expected = GOLDEN[name].make()
-    found = READERS[reader]((GOLDEN_DIR / f"{name}.cord").read_bytes(), trusted=GOLDEN[name].trusted)
+    found = READERS[reader]((GOLDEN_DIR / "files" / f"{name}.cord").read_bytes(), trusted=GOLDEN[name].trusted)
     assert_same(expected, found, strides=False)
     if name not in WITH_COPIES:
         assert_shares_alike(expected, found)
@@ -43,7 +43,7 @@ def test_reads(name: str, reader: str) -> None:
 def test_both_codings_are_among_them() -> None:
     coded = {}
     for name in GOLDEN:
-        with zipfile.ZipFile(GOLDEN_DIR / f"{name}.cord") as archive:
+        with zipfile.ZipFile(GOLDEN_DIR / "files" / f"{name}.cord") as archive:
             coded[name] = archive.read("manifest.json").count(b'"coding":"frame"')
     assert min(coded[f"frames-{goal}"] for goal in ("small", "balanced", "fast")) >= 2
     assert coded["example"] == 0

@@ -5,12 +5,12 @@ import re
 
 import torch
 
-from tests.format.readers import ROOT
+from tests.format.support.readers import ROOT
 from tests.format.tensors.tensor_readers import PAGE, plain
 from tests.golden.tensors.objects import GOLDEN
 
 TEXT = PAGE.read_text(encoding="utf-8")
-EXAMPLE = ROOT / "tests" / "golden" / "tensors" / "example.cord"
+EXAMPLE = ROOT / "tests" / "golden" / "tensors" / "files" / "example.cord"
 
 
 def test_the_example_is_a_golden_file() -> None:

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from cordwood.errors import FormatError
 from cordwood.tensors import load, save
-from tests.format.readers import ROOT
+from tests.format.support.readers import ROOT
 from tests.format.tensors.craft_tensors import archive
 from tests.format.tensors.tensor_readers import READERS, REFUSALS, plain, read_plain
 from tests.golden.tensors.objects import bits
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 DTYPES = [
     torch.bool, torch.uint8, torch.int16, torch.int64, torch.float32, torch.bfloat16, torch.float8_e5m2, torch.uint16,
     torch.complex64, torch.complex128,
 ]  # fmt: skip
 GOALS = ["small", "balanced", "fast", "raw"]
-GOLDEN_FILES = sorted((ROOT / "tests" / "golden" / "tensors").glob("*.cord"))
+GOLDEN_FILES = sorted((ROOT / "tests" / "golden" / "tensors" / "files").glob("*.cord"))
 
 
 def written(obj: Any, goal: str = "balanced") -> bytes:
@@ -99,7 +99,7 @@ def test_it_needs_neither_torch_nor_the_package() -> None:
 
 
 def test_a_path_will_do() -> None:
-    path = ROOT / "tests" / "golden" / "tensors" / "example.cord"
+    path = ROOT / "tests" / "golden" / "tensors" / "files" / "example.cord"
     assert plain.read(str(path))["w"].array.tolist() == plain.read(path.read_bytes())["w"].array.tolist()
 
 

@@ -15,11 +15,13 @@ SUMS = HERE / "SHA256SUMS"
 
 def main() -> None:
     for name, golden in GOLDEN.items():
-        path = HERE / f"{name}.cord"
+        path = HERE / "files" / f"{name}.cord"
         if not path.exists():
             save(golden.make(), path, goal=golden.goal)
-    files = sorted(HERE.glob("*.cord"))
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    files = sorted(HERE.glob("files/*.cord"))
+    lines = [
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(HERE).as_posix()}\n" for file in files
+    ]
     SUMS.write_text("".join(lines), encoding="utf-8")
 
 

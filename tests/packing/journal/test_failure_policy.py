@@ -21,9 +21,9 @@ from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.failure_policy import Failures
 from cordwood.packing.workers import pool, work
 from cordwood.sources import Input
-from tests.packing.forkedworkers import launch
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, numbers_of, pack
+from tests.packing.support.forkedworkers import launch
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, numbers_of, pack
 from tests.sources import photos as images
 
 Sample = dict[str, Any]

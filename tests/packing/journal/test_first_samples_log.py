@@ -17,12 +17,12 @@ from cordwood.packing.journal.inputs import FAILED, InputEntry, is_name
 from cordwood.packing.journal.shard_log import Log, records
 from cordwood.sources import Input, Source
 from cordwood.store.writing import first_samples
-from tests.packing.copies import Copies
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, pack
+from tests.packing.support.copies import Copies
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, pack
 from tests.sources import photos
-from tests.store.photos import files_of
-from tests.store.samples import assert_same_sample, values
+from tests.store.support.photos import files_of
+from tests.store.support.samples import assert_same_sample, values
 
 LOG = ".first-samples.log"
 COUNT = 60

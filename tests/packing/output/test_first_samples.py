@@ -12,11 +12,11 @@ import torch
 import cordwood as cw
 from cordwood.packing.workers import engine
 from cordwood.store.writing import first_samples as look
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, pack
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, pack
 from tests.sources import photos
-from tests.store.photos import files_of
-from tests.store.samples import assert_same_sample
+from tests.store.support.photos import files_of
+from tests.store.support.samples import assert_same_sample
 
 COUNT = 40
 LOOKED_AT = 16

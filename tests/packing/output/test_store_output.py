@@ -12,9 +12,9 @@ from cordwood.errors import FormatError, PackError
 from cordwood.packing.journal import inputs, shard_log
 from cordwood.packing.journal.inputs import FAILED, Position
 from cordwood.store.writing import first_samples
-from tests.packing.copies import Copies, told_inputs
-from tests.packing.memory import folder_in_memory
-from tests.store.photos import files_of
+from tests.packing.support.copies import Copies, told_inputs
+from tests.packing.support.memory import folder_in_memory
+from tests.store.support.photos import files_of
 
 COUNTS = st.lists(st.sampled_from([1, 1, 1, 0, FAILED, 2, 5]), max_size=40)
 

@@ -11,8 +11,8 @@ from cordwood.packing.report.startup_cost import advice, counts, measured
 from cordwood.packing.transform.transform import prepare_transform
 from cordwood.packing.workers import pool
 from cordwood.packing.workers.worker import Job
-from tests.feed.leftovers import Leftovers
-from tests.packing.forkedworkers import launch
+from tests.feed.support.leftovers import Leftovers
+from tests.packing.support.forkedworkers import launch
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.inputs import InputEntry, Position, Totals
 from cordwood.packing.transfer import export as exporting
 from cordwood.packing.transfer.export import export
-from tests.packing.packed_stores import Inputs, named, sample, write_packed
-from tests.store.samples import assert_same_sample
-from tests.store.small_stores import write_store
+from tests.packing.support.packed_stores import Inputs, named, sample, write_packed
+from tests.store.support.samples import assert_same_sample
+from tests.store.support.small_stores import write_store
 
 Point = namedtuple("Point", ["x", "y"])
 

@@ -17,7 +17,7 @@ from cordwood.packing.journal.inputs import InputEntry, Position, Totals
 from cordwood.packing.transfer.merge import merge
 from cordwood.store.checking.verify import verify
 from cordwood.store.format import shard_index
-from tests.packing.packed_stores import (
+from tests.packing.support.packed_stores import (
     JOB,
     Inputs,
     assert_samples,
@@ -27,8 +27,8 @@ from tests.packing.packed_stores import (
     write_inputs,
     write_packed,
 )
-from tests.packing.textfolder import Folder
-from tests.store.small_stores import files_of, flip, write_planned
+from tests.packing.support.textfolder import Folder
+from tests.store.support.small_stores import files_of, flip, write_planned
 
 FIRST: Inputs = [("cats/1.jpg", 1), ("cats/2.jpg", 0), ("cats/3.jpg", 5), ("cats/4.jpg", -1), ("cats/5.jpg", 1)]
 SECOND: Inputs = [("dogs/1.jpg", -1), *named([f"dogs/{number}.jpg" for number in range(2, 12)])]

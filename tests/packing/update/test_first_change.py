@@ -11,8 +11,8 @@ from cordwood.errors import PackError, UsageError
 from cordwood.packing.update.first_change import first_change
 from cordwood.sources import Input, Source
 from cordwood.store.format import shard_index
-from tests.packing.numbers import pack
-from tests.packing.packed_stores import named, size_of, write_packed
+from tests.packing.support.numbers import pack
+from tests.packing.support.packed_stores import named, size_of, write_packed
 
 Listed = Sequence[tuple[str | None, int, int]]  # name, size, stamp
 

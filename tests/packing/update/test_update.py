@@ -16,8 +16,8 @@ from cordwood.packing.journal import shard_log
 from cordwood.packing.update.swap_folders import recover
 from cordwood.sources import DatasetSource
 from cordwood.store.format import shard_index
-from tests.packing.textfolder import Folder, split
-from tests.store.small_stores import files_of, flip
+from tests.packing.support.textfolder import Folder, split
+from tests.store.support.small_stores import files_of, flip
 
 
 @pytest.fixture

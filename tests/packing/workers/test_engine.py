@@ -12,10 +12,10 @@ import pytest
 
 import cordwood as cw
 from cordwood.packing.workers import engine, pool, tasks
-from tests.packing.forkedworkers import launch
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, numbers_of, pack
-from tests.packing.textfolder import Folder, Texts
+from tests.packing.support.forkedworkers import launch
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, numbers_of, pack
+from tests.packing.support.textfolder import Folder, Texts
 
 COUNT = 900
 ITEM = 16 << 10  # bytes

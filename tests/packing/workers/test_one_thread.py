@@ -11,10 +11,10 @@ import torch
 
 from cordwood.packing.workers import pool
 from cordwood.packing.workers.one_thread import one_thread
-from tests.packing.forkedworkers import launch
-from tests.packing.memory import folder_in_memory
-from tests.packing.numbers import Numbers, pack
-from tests.store.photos import files_of
+from tests.packing.support.forkedworkers import launch
+from tests.packing.support.memory import folder_in_memory
+from tests.packing.support.numbers import Numbers, pack
+from tests.store.support.photos import files_of
 
 
 @pytest.fixture

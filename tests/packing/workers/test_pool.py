@@ -14,7 +14,7 @@ from cordwood.errors import StorageError
 from cordwood.packing.transform.transform import prepare_transform
 from cordwood.packing.workers.pool import Died, Finished, Pool
 from cordwood.packing.workers.worker import NOWHERE, Job, Task
-from tests.feed.leftovers import Leftovers
+from tests.feed.support.leftovers import Leftovers
 
 
 def job(transform: Any) -> Job:

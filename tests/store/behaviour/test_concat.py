@@ -10,8 +10,8 @@ from torch.utils.data import ConcatDataset, DataLoader
 
 import cordwood as cw
 from cordwood.errors import FormatError, UsageError
-from tests.store.packed import assert_all_same, coded, images, pack
-from tests.store.samples import Point, assert_same_sample
+from tests.store.support.packed import assert_all_same, coded, images, pack
+from tests.store.support.samples import Point, assert_same_sample
 
 
 def test_two_stores_are_one(tmp_path: Path) -> None:

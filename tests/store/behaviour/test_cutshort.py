@@ -18,8 +18,8 @@ import torch
 import cordwood as cw
 from cordwood.errors import FormatError
 from cordwood.store.format.shard_file import read_ends
-from tests.store.forked import in_child
-from tests.store.packed import pack
+from tests.store.support.forked import in_child
+from tests.store.support.packed import pack
 
 COUNT = 12
 SAMPLES = [{"x": torch.arange(3000) + 10_000 * i, "n": i} for i in range(COUNT)]  # six pages each

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from tests.store.samples import assert_same_sample, datasets, values
+from tests.store.support.samples import assert_same_sample, datasets, values
 
 
 def written(samples: list[Any], folder: str, **options: Any) -> Path:

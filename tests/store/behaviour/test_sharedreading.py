@@ -16,8 +16,8 @@ from cordwood.store.format import plan_files
 from cordwood.store.reading import shards
 from cordwood.store.reading.plans import LoadedPlans
 from cordwood.store.reading.reader import Reader
-from tests.store.forked import in_child
-from tests.store.packed import coded, pack
+from tests.store.support.forked import in_child
+from tests.store.support.packed import coded, pack
 
 COUNT = 60
 CODED = coded(COUNT)

@@ -18,8 +18,8 @@ from torch.utils.data import (
 )
 
 import cordwood as cw
-from tests.store.packed import coded, images, pack
-from tests.store.samples import Point, assert_same_sample
+from tests.store.support.packed import coded, images, pack
+from tests.store.support.samples import Point, assert_same_sample
 
 # That workers are forked beside other threads is no news to torch.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

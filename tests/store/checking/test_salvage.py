@@ -14,7 +14,7 @@ from cordwood.errors import UsageError
 from cordwood.store.checking.salvage import salvage
 from cordwood.store.checking.verify import verify
 from cordwood.store.inspecting.inspect import inspect_store
-from tests.store.small_stores import (
+from tests.store.support.small_stores import (
     assert_holds,
     cut,
     ends_of,

@@ -9,7 +9,7 @@ import pytest
 import cordwood as cw
 from cordwood.errors import CordwoodError
 from cordwood.store.checking.verify import Verification, verify
-from tests.store.small_stores import (
+from tests.store.support.small_stores import (
     cut,
     ends_of,
     files_of,

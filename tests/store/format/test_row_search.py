@@ -13,7 +13,7 @@ from cordwood.store.format import row_search
 from cordwood.store.format.manifest import read as read_manifest
 from cordwood.store.format.row_search import FoundRows, find_rows, read_at
 from cordwood.store.format.rows import RowLayout
-from tests.store.small_stores import ends_of, rows_of, shard
+from tests.store.support.small_stores import ends_of, rows_of, shard
 
 
 def search(path: Path, size: int | None = None, count: int | None = None) -> FoundRows | None:

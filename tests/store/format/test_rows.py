@@ -15,8 +15,8 @@ from cordwood.store.schema.node import Node, scalar
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.flatten import flatten
 from cordwood.store.writing.infer import infer
-from tests.store.apart import rows_of
-from tests.store.samples import datasets
+from tests.store.support.apart import rows_of
+from tests.store.support.samples import datasets
 
 SCHEMA = Schema(
     Node(

@@ -18,7 +18,7 @@ from cordwood.store.format.shard_file import (
     read_footer,
     shard_name,
 )
-from tests.store.photos import photo, write
+from tests.store.support.photos import photo, write
 
 FOOTER = b'{"fields": []}'
 HEADER = pack_header(0x1122334455667788)

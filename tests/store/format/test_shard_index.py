@@ -11,7 +11,7 @@ from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
 from cordwood.store.format import shard_index
 from cordwood.store.format.shard_file import read_ends, shard_name
-from tests.store.photos import photo, write
+from tests.store.support.photos import photo, write
 
 
 @pytest.fixture

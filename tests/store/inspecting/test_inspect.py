@@ -15,7 +15,7 @@ from cordwood.store.inspecting import sampling
 from cordwood.store.inspecting.inspect import inspect_store, schema_text
 from cordwood.store.inspecting.result import FieldRow
 from cordwood.store.schema.node import Node, scalar
-from tests.store.small_stores import (
+from tests.store.support.small_stores import (
     cut,
     ends_of,
     flip,

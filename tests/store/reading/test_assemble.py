@@ -16,8 +16,8 @@ import cordwood as cw
 from cordwood.errors import UsageError
 from cordwood.store.schema.node import ARRAYS
 from cordwood.store.schema.schema import Leaf
-from tests.store.packed import images, pack
-from tests.store.samples import TENSOR_DTYPES, Point, assert_same_sample, datasets
+from tests.store.support.packed import images, pack
+from tests.store.support.samples import TENSOR_DTYPES, Point, assert_same_sample, datasets
 
 
 def tuples_kept(collated: Any, sample: Any) -> Any:

@@ -14,9 +14,9 @@ import cordwood as cw
 from cordwood.errors import FormatError
 from cordwood.store.reading import buffers
 from cordwood.store.reading.buffers import check_memory, new_array
-from tests.store.forked import in_child
-from tests.store.packed import pack
-from tests.store.samples import assert_same_sample
+from tests.store.support.forked import in_child
+from tests.store.support.packed import pack
+from tests.store.support.samples import assert_same_sample
 
 POOLED, MAPPED = 100_000, 5 << 20  # bytes: from where on memory is kept, and where it is mapped
 FLOAT = np.dtype(np.float32)

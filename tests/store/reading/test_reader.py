@@ -14,8 +14,8 @@ import cordwood as cw
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.reading.reader import Reader
-from tests.store.packed import assert_all_same, coded, images, pack
-from tests.store.samples import assert_same_sample
+from tests.store.support.packed import assert_all_same, coded, images, pack
+from tests.store.support.samples import assert_same_sample
 
 SAMPLES = images(12)
 

@@ -11,7 +11,6 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import FormatError
-from tests.format import craft
 from tests.format.store.bad_store_json import Bad
 from tests.format.store.bad_stores import bad_fields, bad_rows, bad_shards
 from tests.format.store.craft_store import (
@@ -31,7 +30,8 @@ from tests.format.store.craft_store import (
     shard_header,
     write,
 )
-from tests.store.samples import assert_same_sample
+from tests.format.support import craft
+from tests.store.support.samples import assert_same_sample
 
 BAD = [*bad_shards(), *bad_rows(), *bad_fields()]
 IDS = [f"{bad.number}: {bad.label}" for bad in BAD]

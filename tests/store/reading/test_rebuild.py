@@ -19,8 +19,8 @@ from cordwood.store.schema.schema import Schema
 from cordwood.store.values.namedtuples import NamedTuples, fresh_class
 from cordwood.store.writing.flatten import flatten
 from cordwood.store.writing.infer import infer
-from tests.store.apart import put_together
-from tests.store.samples import NUMPY_DTYPES, TENSOR_DTYPES, Box, Point, assert_same_sample, datasets, values
+from tests.store.support.apart import put_together
+from tests.store.support.samples import NUMPY_DTYPES, TENSOR_DTYPES, Box, Point, assert_same_sample, datasets, values
 
 SAMPLE = {"image": torch.arange(6, dtype=torch.uint8).view(2, 3), "label": 3, "meta": {"path": "a.jpg", "at": None}}
 

@@ -12,7 +12,7 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.store.schema.node import Node, node_to_json, scalar
 from cordwood.store.schema.schema import MOST_PLACES, Schema, described_node
 from cordwood.store.writing.infer import infer
-from tests.store.samples import datasets
+from tests.store.support.samples import datasets
 
 TENSOR = Node("tensor", dtype="float32")
 TREE = Node(

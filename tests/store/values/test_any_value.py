@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.values.any_value import decode, encode
 from cordwood.store.values.namedtuples import NamedTuples
-from tests.store.samples import Point, assert_same_sample, values
+from tests.store.support.samples import Point, assert_same_sample, values
 
 
 @given(values())

@@ -10,7 +10,7 @@ from torch.utils.data import default_collate
 
 from cordwood.errors import UsageError
 from cordwood.store.writing.batch_rows import refuse_collated, rows
-from tests.store.samples import assert_same_sample
+from tests.store.support.samples import assert_same_sample
 
 Pair = namedtuple("Pair", ["image", "label"])
 IMAGES = torch.arange(24).reshape(4, 2, 3)

@@ -12,7 +12,7 @@ from cordwood import codecs
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.native import _native
 from cordwood.store.writing.encode import CHUNK_BYTES, CHUNK_SAMPLES, Chunk, LeafCoder, encode, tags
-from tests.store.photos import photo
+from tests.store.support.photos import photo
 
 
 def chunk_of(*samples: list[Any]) -> Chunk:

@@ -11,7 +11,7 @@ from cordwood.errors import UsageError
 from cordwood.store.values.namedtuples import fresh_class
 from cordwood.store.writing.flatten import flatten, flattener
 from cordwood.store.writing.infer import infer
-from tests.store.samples import Box, Point
+from tests.store.support.samples import Box, Point
 
 SAMPLE: dict[Any, Any] = {
     "image": torch.arange(12, dtype=torch.float32).view(3, 4),

@@ -14,7 +14,7 @@ from cordwood.errors import UsageError
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import Node, scalar
 from cordwood.store.writing.infer import infer
-from tests.store.samples import Box, Point
+from tests.store.support.samples import Box, Point
 
 ANY = Node("any")
 BYTES = Node("tensor", dtype="uint8")

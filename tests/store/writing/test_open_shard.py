@@ -19,7 +19,7 @@ from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.open_shard import OpenShard
 from cordwood.store.writing.prepare import Preparer
-from tests.store.photos import photo, write
+from tests.store.support.photos import photo, write
 
 
 def encoded(samples: list[Any]) -> tuple[RowLayout, Encoded]:

@@ -12,7 +12,7 @@ from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import read_ends, shard_name
 from cordwood.store.writing import shard_copy
 from cordwood.store.writing.shard_copy import Rows, copied, pieces
-from tests.store.photos import photo, write
+from tests.store.support.photos import photo, write
 
 
 def opened(path: Path) -> tuple[bytes, Rows]:

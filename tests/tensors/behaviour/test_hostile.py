@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cordwood
-from tests.tensors.craft import (
+from tests.tensors.support.craft import (
     EMPTY_HOOKS,
     archive,
     call,

@@ -15,8 +15,17 @@ import pytest
 import torch
 
 import cordwood
-from tests.tensors import craft
-from tests.tensors.craft import archive, legacy, legacy_tensor, manifest, pickled, raw_record, safetensors, tensor
+from tests.tensors.support import craft
+from tests.tensors.support.craft import (
+    archive,
+    legacy,
+    legacy_tensor,
+    manifest,
+    pickled,
+    raw_record,
+    safetensors,
+    tensor,
+)
 
 ROW = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
 

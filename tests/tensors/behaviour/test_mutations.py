@@ -5,8 +5,8 @@ import io
 import pytest
 
 import cordwood
-from tests.tensors.mutate import Mutator
-from tests.tensors.samples import feed, samples
+from tests.tensors.support.mutate import Mutator
+from tests.tensors.support.samples import feed, samples
 
 MUTANTS = 120  # of each sample
 

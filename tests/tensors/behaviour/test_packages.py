@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors.packages import MEMBERS, Member
-from tests.tensors.same import assert_same, assert_shares_alike, named_tensors, sharing, strided_parts
+from tests.tensors.support.packages import MEMBERS, Member
+from tests.tensors.support.same import assert_same, assert_shares_alike, named_tensors, sharing, strided_parts
 
 SLACK = 1024  # a trimmed file may be this much larger than what torch writes
 

@@ -16,9 +16,9 @@ from torch import nn
 
 import cordwood as cw
 from tests.tensors.behaviour.test_roundtrip import ALLOWANCE, assert_strides_make_sense
-from tests.tensors.objects import QUIET
-from tests.tensors.same import assert_same, assert_shares_alike, bits, strided_parts
-from tests.tensors.storages import storages
+from tests.tensors.support.objects import QUIET
+from tests.tensors.support.same import assert_same, assert_shares_alike, bits, strided_parts
+from tests.tensors.support.storages import storages
 
 pytestmark = QUIET
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors.objects import CATALOGUE, QUIET, Case, as_loaded
-from tests.tensors.same import assert_same, assert_shares_alike, strided_parts
+from tests.tensors.support.objects import CATALOGUE, QUIET, Case, as_loaded
+from tests.tensors.support.same import assert_same, assert_shares_alike, strided_parts
 
 pytestmark = QUIET
 

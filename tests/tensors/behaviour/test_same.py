@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.tensors.same import assert_same, assert_shares_alike, named_tensors, sharing
+from tests.tensors.support.same import assert_same, assert_shares_alike, named_tensors, sharing
 
 NAN, OTHER_NAN = (struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in (0x7FF8 << 48, (0x7FF8 << 48) + 1))
 C16, F8 = torch.complex128, torch.float64

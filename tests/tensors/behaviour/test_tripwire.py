@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import cordwood as cw
-from tests.tensors.objects import CATALOGUE, QUIET, Tagged, floats, sparse_matrix
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.objects import CATALOGUE, QUIET, Tagged, floats, sparse_matrix
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 pytestmark = QUIET
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cordwood as cw
-from tests.tensors.objects import CATALOGUE, QUIET
+from tests.tensors.support.objects import CATALOGUE, QUIET
 
 pytestmark = QUIET
 
@@ -27,8 +27,8 @@ class Without:
 sys.meta_path.insert(0, Without())
 warnings.simplefilter("ignore")
 import torch
-from tests.tensors.objects import CATALOGUE, as_loaded
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.objects import CATALOGUE, as_loaded
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 try:
     import cordwood

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cordwood.tensors.content.file_content import Bytes, PackedStorage, Scratch
 from cordwood.tensors.layout.reachable import View, lay_out
-from tests.tensors.storages import filled, storages
+from tests.tensors.support.storages import filled, storages
 
 DTYPES = {1: "uint8", 2: "int16", 4: "float32", 8: "float64", 16: "complex128"}
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import cordwood as cw
 from cordwood.tensors.inspecting.importable import can_import
 from tests.tensors.loading.test_peek import legacy, write, write_safetensors
-from tests.tensors.same import sharing
+from tests.tensors.support.same import sharing
 
 
 class Net(torch.nn.Module):

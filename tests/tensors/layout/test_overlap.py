@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from cordwood.tensors.layout import overlap
 from cordwood.tensors.layout.overlap import Cluster, Reach, connected, reach_of
 from cordwood.tensors.layout.reachable import View
-from tests.tensors.storages import addresses, old_addresses, storages
+from tests.tensors.support.storages import addresses, old_addresses, storages
 
 
 def reach(view: View) -> Reach | None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from cordwood.tensors.layout.reachable import Copy, Placed, StorageLayout, View, ViewGroup, fill, lay_out
-from tests.tensors.storages import filled, new_addresses, old_addresses, storages, view_of
+from tests.tensors.support.storages import filled, new_addresses, old_addresses, storages, view_of
 
 
 def matrix(*shape: int, dtype: str = "float32") -> np.ndarray:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cordwood.tensors.layout.reachable import View
 from cordwood.tensors.layout.restride import Box, close_up, round_up
-from tests.tensors.storages import addresses, storages
+from tests.tensors.support.storages import addresses, storages
 
 
 def bytes_of(box: Box) -> list[int]:

@@ -13,8 +13,8 @@ import torch
 
 import cordwood as cw
 from tests.tensors.behaviour.test_atomic_save import noise
-from tests.tensors.objects import QUIET, Scaled, Tagged, floats, seeded_net
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.objects import QUIET, Scaled, Tagged, floats, seeded_net
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 pytestmark = QUIET
 
@@ -191,8 +191,8 @@ def test_names_in_a_whole_model_without_its_class(tmp_path: Path) -> None:
     net = seeded_net()
     cw.save(net, tmp_path / "x.pt")
     data = (tmp_path / "x.pt").read_bytes()
-    assert data.count(b"tests.tensors.objects") > 0
-    (tmp_path / "x.pt").write_bytes(data.replace(b"tests.tensors.objects", b"tests.tensors.nowhere"))
+    assert data.count(b"tests.tensors.support.objects") > 0
+    (tmp_path / "x.pt").write_bytes(data.replace(b"tests.tensors.support.objects", b"tests.tensors.nowhere"))
     found = cw.load(tmp_path / "x.pt", only="*")
     wanted = {name: tensor.detach() for name, tensor in net.state_dict().items()}
     assert {name: tensor.detach().tolist() for name, tensor in found.items()} == {

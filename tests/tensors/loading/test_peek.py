@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors.same import assert_same
+from tests.tensors.support.same import assert_same
 
 BASE = torch.arange(24.0).reshape(4, 6)
 TREE = {

@@ -17,8 +17,8 @@ import cordwood as cw
 from cordwood.tensors.saving import background
 from cordwood.tensors.saving.background import wait_for_turn
 from cordwood.tensors.saving.save import Target
-from tests.tensors.objects import CATALOGUE, QUIET, as_loaded, floats
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.objects import CATALOGUE, QUIET, as_loaded, floats
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 pytestmark = QUIET
 

@@ -9,7 +9,7 @@ import torch
 
 from cordwood.tensors.saving.collect import Tokens, collect
 from cordwood.tensors.saving.pickle_codes import integer, integers
-from tests.tensors.objects import CATALOGUE, QUIET, floats
+from tests.tensors.support.objects import CATALOGUE, QUIET, floats
 
 pytestmark = QUIET
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors.objects import QUIET, floats
-from tests.tensors.same import assert_same, assert_shares_alike
+from tests.tensors.support.objects import QUIET, floats
+from tests.tensors.support.same import assert_same, assert_shares_alike
 
 pytestmark = QUIET
 

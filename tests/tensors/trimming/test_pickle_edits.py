@@ -11,7 +11,7 @@ from cordwood.tensors.saving.pickle_codes import integer, integers, text
 from cordwood.tensors.trimming.pickle_edits import Edits, span, without_frames
 from cordwood.tensors.unpickle.describe import Description, describe
 from cordwood.tensors.unpickle.machine import Spanned
-from tests.tensors import craft
+from tests.tensors.support import craft
 
 
 def described(*opcodes: bytes) -> Description:

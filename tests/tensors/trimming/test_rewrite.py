@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import cordwood as cw
-from tests.tensors import craft
-from tests.tensors.objects import QUIET
-from tests.tensors.same import assert_same
-from tests.tensors.trimmed import crafted, records, storages, view
+from tests.tensors.support import craft
+from tests.tensors.support.objects import QUIET
+from tests.tensors.support.same import assert_same
+from tests.tensors.support.trimmed import crafted, records, storages, view
 
 pytestmark = QUIET
 

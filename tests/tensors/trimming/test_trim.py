@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import cordwood as cw
-from tests.tensors import craft
 from tests.tensors.behaviour.test_property import Drawn, objects, write_through
 from tests.tensors.behaviour.test_roundtrip import ALLOWANCE, assert_strides_make_sense
-from tests.tensors.objects import QUIET, Case, floats, seeded_net
-from tests.tensors.same import assert_same, assert_shares_alike
-from tests.tensors.trimmed import (
+from tests.tensors.support import craft
+from tests.tensors.support.objects import QUIET, Case, floats, seeded_net
+from tests.tensors.support.same import assert_same, assert_shares_alike
+from tests.tensors.support.trimmed import (
     INPUTS,
     check,
     crafted,

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import cordwood as cw
-from tests.tensors import craft
-from tests.tensors.objects import QUIET, floats
-from tests.tensors.same import assert_same
-from tests.tensors.trimmed import check, storages, wasteful, write
+from tests.tensors.support import craft
+from tests.tensors.support.objects import QUIET, floats
+from tests.tensors.support.same import assert_same
+from tests.tensors.support.trimmed import check, storages, wasteful, write
 
 pytestmark = QUIET
 

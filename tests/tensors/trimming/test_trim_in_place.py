@@ -10,10 +10,10 @@ import torch
 
 import cordwood as cw
 from cordwood.tensors.trimming import trim
-from tests.tensors import craft
-from tests.tensors.objects import QUIET, floats
-from tests.tensors.same import assert_same
-from tests.tensors.trimmed import INPUTS, check, crafted, each_input, storages, view, wasteful, write
+from tests.tensors.support import craft
+from tests.tensors.support.objects import QUIET, floats
+from tests.tensors.support.same import assert_same
+from tests.tensors.support.trimmed import INPUTS, check, crafted, each_input, storages, view, wasteful, write
 
 pytestmark = QUIET
 

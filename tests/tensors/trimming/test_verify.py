@@ -17,9 +17,9 @@ from cordwood.tensors.io.source import open_source
 from cordwood.tensors.trimming import trim
 from cordwood.tensors.trimming.rewrite import Rewritten
 from cordwood.tensors.trimming.verify import _equal, verify
-from tests.tensors import craft
-from tests.tensors.objects import CATALOGUE, QUIET, floats
-from tests.tensors.trimmed import records, write
+from tests.tensors.support import craft
+from tests.tensors.support.objects import CATALOGUE, QUIET, floats
+from tests.tensors.support.trimmed import records, write
 
 pytestmark = QUIET
 

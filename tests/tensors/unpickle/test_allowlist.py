@@ -12,8 +12,8 @@ from torch._weights_only_unpickler import _get_allowed_globals
 
 import cordwood
 from cordwood.tensors.unpickle.allowlist import known
-from tests.tensors.craft import archive, call, glob, one, pickled, storage, text, tup
-from tests.tensors.same import assert_same
+from tests.tensors.support.craft import archive, call, glob, one, pickled, storage, text, tup
+from tests.tensors.support.same import assert_same
 
 CATALOGUE: dict[str, Any] = {
     "plain": [None, True, -5, 1 << 200, 2.5, "text", (1, (2,)), {"a": {3: []}}],

@@ -11,7 +11,7 @@ import torch
 
 from cordwood.errors import FormatError
 from cordwood.tensors.unpickle.describe import Call, Global, Persistent, describe, nodes, sight
-from tests.tensors.craft import EMPTY_HOOKS, call, get, glob, pickled, put, storage, tensor, text, tup
+from tests.tensors.support.craft import EMPTY_HOOKS, call, get, glob, pickled, put, storage, tensor, text, tup
 
 
 class Writes:

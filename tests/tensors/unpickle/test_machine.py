@@ -15,7 +15,7 @@ from cordwood.tensors.unpickle.allowlist import Allowed
 from cordwood.tensors.unpickle.describe import Call, Describer, describe
 from cordwood.tensors.unpickle.machine import Machine, Spanned
 from cordwood.tensors.unpickle.opcode_handlers import DEEPEST
-from tests.tensors.craft import get, glob, pickled, put, text
+from tests.tensors.support.craft import get, glob, pickled, put, text
 
 SCALARS = (
     st.none()

@@ -8,7 +8,19 @@ import pytest
 import torch
 
 import cordwood
-from tests.tensors.craft import EMPTY_HOOKS, archive, call, glob, meta, one, persistent, pickled, storage, tensor, tup
+from tests.tensors.support.craft import (
+    EMPTY_HOOKS,
+    archive,
+    call,
+    glob,
+    meta,
+    one,
+    persistent,
+    pickled,
+    storage,
+    tensor,
+    tup,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Sparse"),

@@ -11,7 +11,7 @@ import torch
 from cordwood.errors import FormatError
 from cordwood.tensors.unpickle.describe import describe
 from cordwood.tensors.unpickle.tensor_names import is_tensor, named_tensors
-from tests.tensors.craft import EMPTY_HOOKS, call, get, integer, pickled, put, tensor, text, tup
+from tests.tensors.support.craft import EMPTY_HOOKS, call, get, integer, pickled, put, tensor, text, tup
 
 
 def names_in(data: bytes) -> list[str]:

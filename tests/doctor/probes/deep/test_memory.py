@@ -12,7 +12,7 @@ import torch
 from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.probes.deep import memory
 from cordwood.doctor.probes.deep.memory import MemoryProbe
-from tests.doctor.watching import make_watched, watch
+from tests.doctor.support.watching import make_watched, watch
 
 WEIGHT = torch.ones(4, requires_grad=True)
 

@@ -9,7 +9,7 @@ from torch import nn
 from cordwood.doctor.evidence.evidence import Evidence, ParameterUse
 from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.deep.parameters import ParameterProbe
-from tests.doctor.watching import make_watched, watch
+from tests.doctor.support.watching import make_watched, watch
 
 
 class Net(nn.Module):

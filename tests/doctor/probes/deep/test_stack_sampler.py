@@ -9,7 +9,7 @@ import pytest
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes
 from cordwood.doctor.probes.deep import stack_sampler
 from cordwood.doctor.probes.deep.stack_sampler import StackProbe, StackSampler
-from tests.doctor.watching import make_watched, watch
+from tests.doctor.support.watching import make_watched, watch
 
 
 def busy(until: int, sampler: StackSampler) -> int:

@@ -10,7 +10,7 @@ import torch
 
 from cordwood.doctor.evidence.evidence import Evidence, StepTimes, SyncCall
 from cordwood.doctor.probes.deep.syncs import SyncProbe
-from tests.doctor.watching import make_watched, watch
+from tests.doctor.support.watching import make_watched, watch
 
 TAKING: dict[str, Callable[[], Any]] = {
     ".item()": lambda: torch.ones(1).item(),

@@ -18,7 +18,7 @@ from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.probes.deep import dispatch_mode
 from cordwood.doctor.probes.deep.base import WatchedScript
 from cordwood.doctor.probes.deep.tape import STEPS, TapeProbe
-from tests.doctor.tapes import line_of, record, watch
+from tests.doctor.support.tapes import line_of, record, watch
 
 
 class Net(nn.Module):

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from cordwood.doctor.probes.phases.module_calls import ModuleCalls
 from cordwood.doctor.run.session import Session
-from tests.doctor.smallnet import Net, data, seen_steps
+from tests.doctor.support.smallnet import Net, data, seen_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 REAL = nn.Module.__call__

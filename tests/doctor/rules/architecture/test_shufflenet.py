@@ -19,8 +19,8 @@ from cordwood.doctor.rules.architecture.shufflenet import (
     is_grouped,
     is_unequal,
 )
-from tests.doctor.evidences import make_evidence, make_report
-from tests.doctor.tapes import record_passes
+from tests.doctor.support.evidences import make_evidence, make_report
+from tests.doctor.support.tapes import record_passes
 
 ALL = [ShuffleNetG1, ShuffleNetG2, ShuffleNetG3, ShuffleNetG4]
 Times = Callable[[Any], float]

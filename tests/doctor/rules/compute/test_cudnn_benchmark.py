@@ -11,7 +11,7 @@ from cordwood.doctor.evidence.tape import Op, Tape, TensorMeta
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.compute import cudnn_benchmark
 from cordwood.doctor.rules.compute.cudnn_benchmark import CudnnBenchmark
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 

@@ -8,7 +8,7 @@ from cordwood.doctor.evidence.evidence import Evidence, SyncCall, SyncsSeen
 from cordwood.doctor.evidence.findings import Abstain, CodeLine, Finding
 from cordwood.doctor.evidence.stacks import Stacks
 from cordwood.doctor.rules.compute.hidden_sync import HiddenSync
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 LINE = CodeLine("train.py", 30, "main", "print(output)")
 STEPS = 24

@@ -14,8 +14,8 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.replay import layout_trial
 from cordwood.doctor.replay.replay import Replay
 from cordwood.doctor.rules.compute.non_contiguous import NonContiguous
-from tests.doctor.evidences import make_evidence
-from tests.doctor.tapes import record
+from tests.doctor.support.evidences import make_evidence
+from tests.doctor.support.tapes import record
 
 table = np.ones((4, 6), np.float32)
 batch, other = torch.randn(6, 4), torch.randn(6, 4)

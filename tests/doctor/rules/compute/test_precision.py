@@ -15,7 +15,7 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.replay.model import Difference, ModelReplay
 from cordwood.doctor.rules.compute import precision
 from cordwood.doctor.rules.compute.precision import Precision
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 CPU = torch.device("cpu")
 

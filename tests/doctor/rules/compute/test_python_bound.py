@@ -12,8 +12,8 @@ from cordwood.doctor.evidence.evidence import Evidence
 from cordwood.doctor.evidence.findings import Abstain, Finding
 from cordwood.doctor.evidence.stacks import Stacks, StackSample
 from cordwood.doctor.rules.compute.python_bound import PythonBound
-from tests.doctor.evidences import make_evidence
-from tests.doctor.tapes import record
+from tests.doctor.support.evidences import make_evidence
+from tests.doctor.support.tapes import record
 
 SOURCE = """\
 import torch

@@ -13,7 +13,7 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.correctness import bloated_save as rule
 from cordwood.doctor.rules.correctness.bloated_save import BloatedSave
 from cordwood.doctor.run.session import Session
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 def seen(*things: object, path: Path, times: int = 1) -> Evidence:

@@ -6,7 +6,7 @@ from torch import nn
 from cordwood.doctor.evidence.evidence import ValidationSeen
 from cordwood.doctor.measure.train_mode import layers_in_train_mode
 from cordwood.doctor.rules.correctness.eval_in_train_mode import EvalInTrainMode
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 @pytest.mark.parametrize(

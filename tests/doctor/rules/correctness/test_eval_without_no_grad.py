@@ -11,7 +11,7 @@ from cordwood.doctor.evidence.findings import Finding
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.correctness import eval_without_no_grad
 from cordwood.doctor.rules.correctness.eval_without_no_grad import EvalWithoutNoGrad, Replayed
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 def with_validation(module: nn.Module, **seen: Any) -> Evidence:

@@ -5,7 +5,7 @@ import pytest
 from cordwood.doctor.evidence.evidence import MemorySeen, RetainedTensors
 from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.rules.correctness.graph_leak import GraphLeak
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 def place(source: str) -> CodeLine:

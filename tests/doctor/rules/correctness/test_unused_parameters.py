@@ -5,7 +5,7 @@ import pytest
 from cordwood.doctor.evidence.evidence import ParameterUse
 from cordwood.doctor.evidence.findings import Abstain, CodeLine, Finding
 from cordwood.doctor.rules.correctness.unused_parameters import UnusedParameters
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 AUX = CodeLine("net.py", 7, "Net.__init__", "self.aux = ...")
 EXPERTS = CodeLine("net.py", 9, "Net.__init__", "self.experts = ...")

@@ -18,7 +18,7 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import cacheable_preprocessing as cacheable
 from cordwood.doctor.rules.data.cacheable_preprocessing import CacheablePreprocessing
 from cordwood.doctor.trials.pack import PackTrial
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 
 class Made(Dataset[Any]):

@@ -10,7 +10,7 @@ from cordwood.doctor.evidence.evidence import Evidence, LoaderSeen
 from cordwood.doctor.evidence.fetches import Fetches, FetchFunction
 from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.rules.data.data_starved import DataStarved, spread_of_waiting
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 ITERATED = CodeLine("train.py", 40, "main", "for batch in loader:")
 DECODING = CodeLine("data.py", 12, "Photos.__getitem__", "image = Image.open(path).convert('RGB')")

@@ -13,7 +13,7 @@ from cordwood.doctor.evidence.findings import Abstain, CodeLine
 from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import iterator_per_batch as rule
 from cordwood.doctor.rules.data.iterator_per_batch import IteratorPerBatch, one_iterator
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 DRAWN = CodeLine("train.py", 40, "main", "x, y = next(iter(loader))")
 GAIN = Gain(saves_ms=120.0, spread_ms=3.0, before_ms=150.0, after_ms=30.0, pairs=7)

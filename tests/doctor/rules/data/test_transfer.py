@@ -11,7 +11,7 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import transfer
 from cordwood.doctor.rules.data.transfer import Transfer
 from cordwood.doctor.trials import copy
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 HERE = CodeLine("train.py", 12)
 STEPS = 65  # make_evidence counts five more than it measures

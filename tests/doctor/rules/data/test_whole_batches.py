@@ -14,7 +14,7 @@ from cordwood.doctor.rules.data import whole_batches as rule
 from cordwood.doctor.rules.data.whole_batches import WholeBatches
 from cordwood.doctor.trials.loader import Setting
 from cordwood.doctor.trials.whole_batches import WholeTrial
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 MADE = CodeLine("<cell>", 30, "main", "loader = DataLoader(data)")
 GAIN = Gain(saves_ms=3.0, spread_ms=0.1, before_ms=4.0, after_ms=1.0, pairs=7)

@@ -14,7 +14,7 @@ from cordwood.doctor.measure.pairs import Gain
 from cordwood.doctor.rules.data import workers as rule
 from cordwood.doctor.rules.data.workers import Workers
 from cordwood.doctor.trials.loader import Setting, SettingsTrial
-from tests.doctor.evidences import make_evidence
+from tests.doctor.support.evidences import make_evidence
 
 MADE = CodeLine("train.py", 30, "main", "loader = DataLoader(data)")
 ITERATED = CodeLine("train.py", 40, "main", "for batch in loader:")
