@@ -32,6 +32,11 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
             "cordwood verify: error: unknown option --slavage; did you mean --salvage?",
         ),
         (
+            ["pack", "x", "y", "--most-errors", "3", "--most-pixels=9"],
+            "cordwood pack: error: unknown option --most-errors; did you mean --max-errors? "
+            "unknown option --most-pixels; did you mean --max-pixels?",
+        ),
+        (
             ["merge", "a", "b", "--ouput=x"],
             "cordwood merge: error: unknown option --ouput; did you mean --out?",
         ),

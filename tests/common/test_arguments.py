@@ -66,6 +66,20 @@ def test_the_loader_knows_the_words_of_torch(tmp_path: Path, keywords: dict[str,
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(("former", "now"), [("most_errors", "max_errors"), ("most_pixels", "max_pixels")])
+def test_a_former_name_gives_the_new_one(tmp_path: Path, former: str, now: str) -> None:
+    with pytest.raises(cw.UsageError) as caught:
+        cw.pack([], tmp_path / "x", **{former: 1})
+    assert str(caught.value) == f"cw.pack has no argument {former!r}: it was renamed to {now!r}"
+
+
+def test_tables_have_rows_under_the_name_of_pandas(tmp_path: Path) -> None:
+    cw.save([1], tmp_path / "x.pt")
+    for path in (tmp_path / "x.pt", write_store(tmp_path / "x.cordwood", 3)):
+        with pytest.raises(cw.UsageError, match=r"has no argument 'most_rows': it was renamed to 'max_rows'"):
+            cw.inspect(path).table(most_rows=1)
+
+
 def test_packing_tells_too(tmp_path: Path) -> None:
     with pytest.raises(cw.UsageError, match=r"cw\.pack has no argument 'transfrom'; did you mean 'transform'"):
         cw.pack([], tmp_path / "x", transfrom=len)  # type: ignore[call-arg]

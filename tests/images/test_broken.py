@@ -85,14 +85,14 @@ def damaged(draw: st.DrawFn) -> bytes:
 @given(data=damaged())
 def test_damage_is_a_format_error_or_an_image(decoder: Decoder, data: bytes) -> None:
     try:
-        image = decoder.decode(data, size=8, most_pixels=1 << 20)
+        image = decoder.decode(data, size=8, max_pixels=1 << 20)
     except FormatError:
         with pytest.raises(FormatError):
-            decoder.decode_pil(data, size=8, most_pixels=1 << 20)
+            decoder.decode_pil(data, size=8, max_pixels=1 << 20)
         return
     assert image.shape[0] == 3
     assert image.shape[1] * image.shape[2] <= 1 << 20
-    again = decoder.decode_pil(data, size=8, most_pixels=1 << 20)
+    again = decoder.decode_pil(data, size=8, max_pixels=1 << 20)
     assert again.size == (image.shape[2], image.shape[1])
 
 
@@ -102,7 +102,7 @@ def test_damage_is_a_format_error_or_an_image(decoder: Decoder, data: bytes) -> 
 def test_with_simplejpeg_damage_is_judged_as_pillow_does(data: bytes) -> None:
     def outcome(decoder: Decoder) -> torch.Tensor | None:
         try:
-            return decoder.decode(data, most_pixels=1 << 20)
+            return decoder.decode(data, max_pixels=1 << 20)
         except FormatError:
             return None
 
@@ -127,6 +127,6 @@ def test_noise_behind_a_magic_number(noise: bytes) -> None:
     for start in (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\0\0\0\0WEBPVP8 ", b"BM", b"GIF89a"):
         for call in (decode, decode_pil):
             try:
-                call(start + noise, most_pixels=1 << 16)
+                call(start + noise, max_pixels=1 << 16)
             except FormatError as error:
                 assert str(error)

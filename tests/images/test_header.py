@@ -113,10 +113,10 @@ def test_the_limit_is_looked_at_before_decoding() -> None:
 @pytest.mark.parametrize("format", WRITABLE)
 def test_the_limit_is_the_callers(format: str) -> None:
     data = written(picture("L"), format)
-    assert decode(data, most_pixels=61 * 47).shape[1:] == (47, 61)
+    assert decode(data, max_pixels=61 * 47).shape[1:] == (47, 61)
     for call in (decode, decode_pil):
         with pytest.raises(FormatError, match="2,866 are allowed"):
-            call(data, most_pixels=61 * 47 - 1)
+            call(data, max_pixels=61 * 47 - 1)
 
 
 def test_an_image_that_grows_when_it_is_opened_is_refused() -> None:
@@ -126,7 +126,7 @@ def test_an_image_that_grows_when_it_is_opened_is_refused() -> None:
     assert probe(bytes(data))[1:3] == (61, 47)
     assert tuple(decode(bytes(data)).shape) == (3, 47, 61)
     with pytest.raises(FormatError, match="61 x 47"):
-        decode(bytes(data), most_pixels=100)
+        decode(bytes(data), max_pixels=100)
 
 
 def test_no_pixels() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.common.html import MOST_ROWS, bars, table
+from cordwood.common.html import MAX_ROWS, bars, table
 from tests.doctor.support.evidences import make_report
 
 EVIL = "</td><script>alert(1)</script><img src=//example.com/x.png onerror=alert(2)>&amp;\x1b[2J"
@@ -151,10 +151,10 @@ def test_a_last_column_without_words_is_left_out() -> None:
 
 
 def test_a_file_of_very_many_tensors_is_shown_in_part(tmp_path: Path) -> None:
-    torch.save([torch.zeros(1) for _ in range(MOST_ROWS + 50)], tmp_path / "many.pt")
+    torch.save([torch.zeros(1) for _ in range(MAX_ROWS + 50)], tmp_path / "many.pt")
     with cw.peek(tmp_path / "many.pt") as file:
         shown = Shown(file._repr_html_())
-    assert shown.tags.count("tr") == 1 + MOST_ROWS
+    assert shown.tags.count("tr") == 1 + MAX_ROWS
     assert "... 50 more" in shown.words
 
 

@@ -393,8 +393,8 @@ def test_how_large_images_may_be(tmp_path: Path) -> None:
     for source in (tmp_path / "in", tmp_path / "in" / "list.csv"):
         dest = tmp_path / f"{source.name}.cordwood"
         with pytest.raises(PackError, match=r"input 0 \([12]\.png\) failed: .* 7 x 6, 42 pixels; 41 are allowed"):
-            pack(source, dest, most_pixels=41)
-        pack(source, dest, most_pixels=42)  # and it goes on: what is stored does not depend on it
+            pack(source, dest, max_pixels=41)
+        pack(source, dest, max_pixels=42)  # and it goes on: what is stored does not depend on it
         assert cw.open(dest)[0]["image"].shape == (3, 6, 7)
 
 
@@ -444,8 +444,8 @@ def test_numbers_may_be_numpys(dest: Path) -> None:
         {"seed": None},
         {"seed": 1 << 63},
         {"batch_size": 2.5},
-        {"most_pixels": 0},
-        {"most_pixels": "many"},
+        {"max_pixels": 0},
+        {"max_pixels": "many"},
         {"decode": "numpy"},
         {"decode_size": 0},
     ],

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from cordwood.common.arguments import RENAMED
 from cordwood.common.suggest import did_you_mean, nearest
 
 # What people call a verb elsewhere -> what it is here.
@@ -54,10 +55,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """As the parent does, with what may have been meant."""
-        found = {option: nearest(option, self._option_string_actions) for option in self._unknown_options()}
+        found = {option: self._meant(option) for option in self._unknown_options()}
         # Whatever argparse complains of, it may be a consequence of an option that is mistyped.
         mistyped = [f"unknown option {option}; did you mean {known}?" for option, known in found.items() if known]
         super().error(" ".join(mistyped) or message)
+
+    def _meant(self, option: str) -> str | None:
+        """The new name of a renamed option, or else the one that it is most like."""
+        renamed = "--" + RENAMED.get(option[2:].replace("-", "_"), "").replace("_", "-")
+        return renamed if renamed in self._option_string_actions else nearest(option, self._option_string_actions)
 
     def _unknown_options(self) -> Iterator[str]:
         """Words that look like long options of this parser and are none."""

@@ -24,6 +24,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _NONE: Mapping[str, str] = MappingProxyType({})
+# Keywords under their former names -> what they are called now; options of the command likewise.
+RENAMED: Mapping[str, str] = MappingProxyType(
+    {"most_errors": "max_errors", "most_pixels": "max_pixels", "most_rows": "max_rows"}
+)
 
 
 def checks_keywords(name: str, elsewhere: Mapping[str, str] = _NONE) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -39,6 +43,8 @@ def checks_keywords(name: str, elsewhere: Mapping[str, str] = _NONE) -> Callable
         def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
             for word in keywords:
                 if word not in known:
+                    if RENAMED.get(word) in known:
+                        raise UsageError(f"{name} has no argument {word!r}: it was renamed to {RENAMED[word]!r}")
                     told = f": that {elsewhere[word]}" if word in elsewhere else did_you_mean(word, known)
                     raise UsageError(f"{name} has no argument {word!r}{told}")
             return function(*arguments, **keywords)

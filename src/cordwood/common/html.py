@@ -12,7 +12,7 @@ from html import escape
 
 from cordwood.common.text import printable
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 _CELL = "padding:1px 8px;vertical-align:middle;text-align:"
 _NUMBER = "right;white-space:nowrap"  # a size stays beside its unit
 _BAR = "background:#3a86c8;height:0.9em;border-radius:2px"
@@ -72,8 +72,8 @@ def lists(titled: Iterable[tuple[str, Sequence[str]]]) -> Iterable[str]:
     """Titled lists, those that have items."""
     for name, items in titled:
         if items:
-            listed = "".join(f"<li>{safe(item)}</li>" for item in items[:MOST_ROWS])
-            more = f"<li>... {len(items) - MOST_ROWS} more</li>" if len(items) > MOST_ROWS else ""
+            listed = "".join(f"<li>{safe(item)}</li>" for item in items[:MAX_ROWS])
+            more = f"<li>... {len(items) - MAX_ROWS} more</li>" if len(items) > MAX_ROWS else ""
             yield f"<p><b>{safe(name)}</b></p><ul>{listed}{more}</ul>"
 
 

@@ -22,7 +22,7 @@ import torch
 
 from cordwood.errors import UsageError
 from cordwood.images.fast_decoders import Pixels, bitmap, module, opencv, planes, simplejpeg
-from cordwood.images.header import MOST_PIXELS, ImageHeader, probe
+from cordwood.images.header import MAX_PIXELS, ImageHeader, probe
 from cordwood.images.orientation import upright, upright_pil
 from cordwood.images.pillow_decoder import open_rgb
 
@@ -64,32 +64,32 @@ class Decoder:
         pillow = f"pillow {_version('pillow')}"
         return {"bmp": pillow, "gif": pillow, **told, "tiff": pillow}
 
-    def decode(self, data: bytes, *, size: int | None = None, most_pixels: int = MOST_PIXELS) -> torch.Tensor:
+    def decode(self, data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> torch.Tensor:
         """The image as a tensor of uint8, 3 x height x width, RGB, upright, contiguous; see :func:`decode`."""
-        header = probe(data, most_pixels)
-        return torch.from_numpy(planes(self.pixels(data, header, size=size, most_pixels=most_pixels)))
+        header = probe(data, max_pixels)
+        return torch.from_numpy(planes(self.pixels(data, header, size=size, max_pixels=max_pixels)))
 
     def pixels(
-        self, data: bytes, header: ImageHeader, *, size: int | None = None, most_pixels: int = MOST_PIXELS
+        self, data: bytes, header: ImageHeader, *, size: int | None = None, max_pixels: int = MAX_PIXELS
     ) -> Pixels:
         """The upright image as rows x columns x 3, maybe a view of other memory; `header` is what ``probe`` gave."""
         scale = _scale(header, size)
         pixels = self._fast(data, header, scale)
         if pixels is not None:
             return upright(pixels, header.orientation)
-        image = np.asarray(_by_pillow(data, header, scale, most_pixels))
+        image = np.asarray(_by_pillow(data, header, scale, max_pixels))
         return image if header.format == "tiff" else upright(image, header.orientation)
 
-    def decode_pil(self, data: bytes, *, size: int | None = None, most_pixels: int = MOST_PIXELS) -> "Image.Image":
+    def decode_pil(self, data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> "Image.Image":
         """The image as a PIL image in RGB, upright; see :func:`decode_pil`."""
-        header = probe(data, most_pixels)
+        header = probe(data, max_pixels)
         scale = _scale(header, size)
         pixels = self._fast(data, header, scale)
         if pixels is not None:
             from PIL import Image
 
             return Image.fromarray(np.ascontiguousarray(upright(pixels, header.orientation)))
-        image = _by_pillow(data, header, scale, most_pixels)
+        image = _by_pillow(data, header, scale, max_pixels)
         return image if header.format == "tiff" else upright_pil(image, header.orientation)
 
     def _fast(self, data: bytes, header: ImageHeader, scale: int) -> Pixels | None:
@@ -106,10 +106,10 @@ class Decoder:
         return _CALLS[chosen](data, header, scale)
 
 
-def _by_pillow(data: bytes, header: ImageHeader, scale: int, most_pixels: int) -> "Image.Image":
+def _by_pillow(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "Image.Image":
     if module("PIL") is None:
         raise UsageError(f"decoding images needs Pillow, which is not installed: {_INSTALL}")
-    return open_rgb(data, header, scale, most_pixels)
+    return open_rgb(data, header, scale, max_pixels)
 
 
 def _version(name: str) -> str:
@@ -142,7 +142,7 @@ def best() -> Decoder:
     return Decoder(**installed)
 
 
-def decode(data: bytes, *, size: int | None = None, most_pixels: int = MOST_PIXELS) -> torch.Tensor:
+def decode(data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> torch.Tensor:
     """An encoded image as a tensor of uint8, 3 x height x width, RGB, contiguous, by the fastest decoder installed.
 
     ::
@@ -151,16 +151,16 @@ def decode(data: bytes, *, size: int | None = None, most_pixels: int = MOST_PIXE
 
     The EXIF orientation is honoured. With ``size`` a JPEG may be decoded at a half, a quarter or an eighth, which is
     much faster, as long as its shorter side stays at least ``size``; other formats come whole. Alpha is dropped. An
-    image that is broken or cut short, or has more than ``most_pixels``, is a FormatError.
+    image that is broken or cut short, or has more than ``max_pixels``, is a FormatError.
     """
-    return best().decode(data, size=size, most_pixels=most_pixels)
+    return best().decode(data, size=size, max_pixels=max_pixels)
 
 
-def decode_pil(data: bytes, *, size: int | None = None, most_pixels: int = MOST_PIXELS) -> "Image.Image":
+def decode_pil(data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> "Image.Image":
     """The same as a PIL image in RGB, for transforms that want one.
 
     ::
 
         decode_pil(Path("cat.jpg").read_bytes()).size
     """
-    return best().decode_pil(data, size=size, most_pixels=most_pixels)
+    return best().decode_pil(data, size=size, max_pixels=max_pixels)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cordwood.errors import FormatError, Reason
 from cordwood.images.exif import EXIF_PREFIX, IMAGE_HEIGHT, IMAGE_WIDTH, ORIENTATION, directory, orientation
 
-MOST_PIXELS = 178_956_970  # where Pillow, too, refuses to go on
+MAX_PIXELS = 178_956_970  # where Pillow, too, refuses to go on
 _MOST_CHUNKS = 1 << 16  # an orientation that hides behind more of them is not looked for
 # Start of frame: the twelve kinds that hold sizes. C4, C8 and CC between them are tables and a reserved number.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -44,8 +44,8 @@ class ImageHeader(NamedTuple):
         return (self.width, self.height) if self.orientation >= 5 else (self.height, self.width)
 
 
-def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> ImageHeader:
-    """Read an image's header, told by its content; FormatError for what is no image, or larger than ``most_pixels``.
+def probe(data: bytes, max_pixels: int = MAX_PIXELS) -> ImageHeader:
+    """Read an image's header, told by its content; FormatError for what is no image, or larger than ``max_pixels``.
 
     ::
 
@@ -62,18 +62,18 @@ def probe(data: bytes, most_pixels: int = MOST_PIXELS) -> ImageHeader:
         raise FormatError(
             f"the {name} image ends within its header, after {len(data)} bytes", Reason.TRUNCATED
         ) from None
-    check_size(header.format, header.width, header.height, most_pixels)
+    check_size(header.format, header.width, header.height, max_pixels)
     return header
 
 
-def check_size(name: str, width: int, height: int, most_pixels: int) -> None:
+def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
     """Refuse an image without pixels, or with more than are allowed."""
     if width < 1 or height < 1:
         raise FormatError(f"the {name} image says that it is {width} x {height}: it has no pixels")
-    if width * height > most_pixels:
+    if width * height > max_pixels:
         raise FormatError(
-            f"the {name} image says that it is {width} x {height}, {width * height:,} pixels; {most_pixels:,} are "
-            f"allowed (most_pixels)",
+            f"the {name} image says that it is {width} x {height}, {width * height:,} pixels; {max_pixels:,} are "
+            f"allowed (max_pixels)",
             Reason.LIMIT,
         )
 

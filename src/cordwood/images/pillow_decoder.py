@@ -1,6 +1,6 @@
 """Decodes by Pillow: every format, every kind of pixel. Pillow decides whether an image is broken.
 
-    image = open_rgb(data, header, scale=1, most_pixels=MOST_PIXELS)  # a PIL image in RGB, not yet turned
+    image = open_rgb(data, header, scale=1, max_pixels=MAX_PIXELS)  # a PIL image in RGB, not yet turned
 
 The plugin is chosen here, by the format that ``probe`` saw, so that bytes from outside reach none of Pillow's other
 plugins, and the limit on pixels is the caller's instead of Pillow's own.
@@ -27,12 +27,12 @@ _PLUGINS = {
 }
 
 
-def open_rgb(data: bytes, header: ImageHeader, scale: int, most_pixels: int) -> "Image.Image":
+def open_rgb(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "Image.Image":
     """The image in RGB as ``convert("RGB")`` gives it, except that 16-bit grey keeps its upper byte.
 
     ::
 
-        open_rgb(data, probe(data), 2, MOST_PIXELS)  # a JPEG at half its size
+        open_rgb(data, probe(data), 2, MAX_PIXELS)  # a JPEG at half its size
 
     Pillow would cut 16-bit grey off at 255, which leaves a white image. Samples of 32 bits have no such reading and are
     refused. TIFF images come upright: Pillow turns them while it loads them.
@@ -40,7 +40,7 @@ def open_rgb(data: bytes, header: ImageHeader, scale: int, most_pixels: int) -> 
     module, plugin = _PLUGINS[header.format]
     try:
         image: ImageFile.ImageFile = getattr(import_module(module), plugin)(io.BytesIO(data))
-        check_size(header.format, image.width, image.height, most_pixels)
+        check_size(header.format, image.width, image.height, max_pixels)
         if scale > 1:
             image.draft(image.mode, (image.width // scale, image.height // scale))
         image.load()

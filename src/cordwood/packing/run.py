@@ -20,7 +20,7 @@ from cordwood.packing.report.startup_cost import measured
 from cordwood.packing.report.summary import Packed
 from cordwood.packing.transform.transform import Transform, prepare_transform
 from cordwood.sources import Source, SourceOptions, find
-from cordwood.sources.base import MOST_PIXELS
+from cordwood.sources.base import MAX_PIXELS
 from cordwood.store.schema.field import Field
 from cordwood.store.writing.options import checked_options
 
@@ -41,12 +41,12 @@ def pack(
     fields: Mapping[str, Field] | None = None,
     shard_bytes: int | None = None,
     on_error: str = "fail",
-    most_errors: int = 100,
+    max_errors: int = 100,
     retries: int = 2,
     source_kind: str | None = None,
     decode: str = "tensor",
     decode_size: int | None = None,
-    most_pixels: int = MOST_PIXELS,
+    max_pixels: int = MAX_PIXELS,
     follow_links: bool = False,
     part: "str | tuple[int, int] | None" = None,
     update: bool = False,
@@ -66,7 +66,7 @@ def pack(
     ``source`` is a folder of images or tensor files, a file of many samples, a torch dataset, an iterable, or
     "module:name" of one; it is told by its content, unless ``source_kind`` says what it is. Images come decoded
     (``decode``: "tensor", "pil" or "none"), at a fraction of their size if ``decode_size`` allows; those of more than
-    ``most_pixels`` are refused. ``follow_links`` takes links that lead out of a folder.
+    ``max_pixels`` are refused. ``follow_links`` takes links that lead out of a folder.
 
     ``transform`` takes a sample and returns one, several (a list or a generator), or None, which drops it; or it is
     ``{"image": function}`` for single fields, or, with ``batched``, takes and returns batches of ``batch_size``. It
@@ -82,7 +82,7 @@ def pack(
     to date with its source. ``part="3/16"`` packs one part of a job; `cw.merge` joins them.
 
     ``on_error``: "fail" stops at an input that fails and names it; "skip" goes on and lists it in
-    ``<dest>.errors.jsonl``, unless more than ``most_errors`` fail in a row; "retry" tries it ``retries`` times more.
+    ``<dest>.errors.jsonl``, unless more than ``max_errors`` fail in a row; "retry" tries it ``retries`` times more.
 
     ``progress``: None shows a bar, False nothing, a function is told (`PackProgress`). ``limit`` packs nothing, tries
     so many inputs, and returns an `Estimate` of size, time and use.
@@ -98,10 +98,10 @@ def pack(
         accept_changed_transform,
     )
     dest = Path(dest).absolute()
-    failures = Failures(on_error, most_errors, dest.with_name(f"{dest.name}.errors.jsonl"))
+    failures = Failures(on_error, max_errors, dest.with_name(f"{dest.name}.errors.jsonl"))
     step = prepare_transform(transform, batched=batched, version=version)
     kept = frozenset(name for name, field in settings.options.fields.items() if field.keep_encoded)
-    images = SourceOptions(decode, decode_size, most_pixels, kept, follow_links)
+    images = SourceOptions(decode, decode_size, max_pixels, kept, follow_links)
     found = find(source, source_kind, images)
     _check_place(found, dest)
     if decode == "pil" and transform is None and "decoders" in found.describe():

@@ -23,7 +23,7 @@ from cordwood.common.arguments import one_of, whole_number
 from cordwood.errors import UsageError
 
 DECODE: Final = ("tensor", "pil", "none")
-MOST_PIXELS: Final = 178_956_970  # Pillow's own limit: twice the size of what it warns about
+MAX_PIXELS: Final = 178_956_970  # Pillow's own limit: twice the size of what it warns about
 
 
 class Input(NamedTuple):
@@ -48,13 +48,13 @@ class SourceOptions:
 
     decode: str = "tensor"
     decode_size: int | None = None
-    most_pixels: int = MOST_PIXELS
+    max_pixels: int = MAX_PIXELS
     keep_encoded: frozenset[str] = field(default=frozenset())
     follow_links: bool = False  # out of the folder
 
     def __post_init__(self) -> None:
         one_of("decode", self.decode, DECODE)
-        object.__setattr__(self, "most_pixels", whole_number("most_pixels", self.most_pixels, 1))
+        object.__setattr__(self, "max_pixels", whole_number("max_pixels", self.max_pixels, 1))
         if self.decode_size is not None:
             object.__setattr__(self, "decode_size", whole_number("decode_size", self.decode_size, 1))
 

@@ -150,8 +150,8 @@ def test_inputs_that_were_skipped_are_a_finding(capsys: Output) -> None:
 
 
 def test_too_many_errors_in_a_row(capsys: Output) -> None:
-    assert run("--transform", "cli_prep:not_seven", "--on-error", "skip", "--most-errors", 0) == 3
-    assert "(--most-errors)" in capsys.readouterr().err
+    assert run("--transform", "cli_prep:not_seven", "--on-error", "skip", "--max-errors", 0) == 3
+    assert "(--max-errors)" in capsys.readouterr().err
 
 
 def test_a_dry_run_writes_nothing(folder: Path, capsys: Output) -> None:

@@ -108,10 +108,10 @@ def test_a_caller_is_warned_of_what_was_left_out(dest: Path) -> None:
 
 def test_many_failures_in_a_row_are_no_accident(dest: Path) -> None:
     odd = fails_at(1, 2, 4, 5, 7, 8)
-    assert pack(Numbers(10), dest, odd, on_error="skip", most_errors=2).failed == 6
+    assert pack(Numbers(10), dest, odd, on_error="skip", max_errors=2).failed == 6
     other = dest.with_name("other")
-    with pytest.raises(PackError, match=r"input 8 failed, as 2 inputs before it did: LookupError: no 8; .*most_errors"):
-        pack(Numbers(10), other, fails_at(1, 2, 4, 6, 7, 8), on_error="skip", most_errors=2)
+    with pytest.raises(PackError, match=r"input 8 failed, as 2 inputs before it did: LookupError: no 8; .*max_errors"):
+        pack(Numbers(10), other, fails_at(1, 2, 4, 6, 7, 8), on_error="skip", max_errors=2)
 
 
 def test_a_job_all_of_whose_inputs_fail_is_not_complete(dest: Path) -> None:
@@ -461,7 +461,7 @@ def test_what_is_listed_of_inputs_that_are_done_again_is_taken_back(tmp_path: Pa
     ("options", "words"),
     [
         ({"on_error": "ignore"}, "on_error must be 'fail', 'skip' or 'retry', got 'ignore'"),
-        ({"most_errors": -1}, "most_errors is -1"),
+        ({"max_errors": -1}, "max_errors is -1"),
         ({"on_error": "retry", "retries": -1}, "retries is -1"),
         ({"workers": -1}, "workers is -1"),
         ({"batch_size": 0}, "batch_size is 0"),

@@ -204,7 +204,7 @@ def test_a_failure_promises_what_is_so(texts: Folder) -> None:
     """While shards are written anew nothing is kept of what was done; afterwards it is as in any job."""
     texts.write(a="bad", g="g1")
     with pytest.raises(PackError) as caught:
-        texts.pack(on_error="fail", most_errors=0)
+        texts.pack(on_error="fail", max_errors=0)
     assert '(a) failed: ValueError: it says bad; the store is as it was before the update; on_error="skip"' in str(
         caught.value
     )
@@ -228,7 +228,7 @@ def test_an_input_that_fails_leaves_the_store_as_it_was(texts: Folder) -> None:
     before = files_of(texts.store)
     texts.write(c="bad")
     with pytest.raises(PackError, match="c"):
-        texts.pack(most_errors=0)
+        texts.pack(max_errors=0)
     assert files_of(texts.store) == before
     assert [path.name for path in texts.store.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -238,7 +238,7 @@ def test_new_inputs_are_gone_on_with_after_a_stop(texts: Folder) -> None:
     texts.write(**{f"g{number:02d}": f"{number}a {number}b" for number in range(12)})
     texts.write(g07="bad")
     with pytest.raises(PackError, match="g07"):
-        texts.pack(most_errors=0)
+        texts.pack(max_errors=0)
     told = job.read(texts.store)
     assert told is not None
     assert not told.complete
@@ -252,7 +252,7 @@ def test_what_was_stopped_goes_on_though_the_source_has_changed_again(texts: Fol
     texts.write(**{f"g{number:02d}": f"{number}a {number}b {number}c" for number in range(12)})
     texts.write(g09="bad")
     with pytest.raises(PackError):
-        texts.pack(most_errors=0)
+        texts.pack(max_errors=0)
     texts.remove("g01")
     texts.write(g02="x", g09="y", c="C", h="h1")
     texts.pack()
@@ -265,7 +265,7 @@ def test_a_first_run_that_was_stopped_can_be_gone_on_with(tmp_path: Path) -> Non
     texts.write(**{f"g{number:02d}": f"{number}a {number}b {number}c" for number in range(12)})
     texts.write(g09="bad")
     with pytest.raises(PackError):
-        texts.pack(update=False, most_errors=0)
+        texts.pack(update=False, max_errors=0)
     texts.write(g09="g9", a="a1")
     texts.pack()
     assert sorted(texts.lines) == sorted(

@@ -187,7 +187,7 @@ class TestOptions:
 
     def test_what_is_kept_is_no_larger_than_allowed(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "1.png")
-        options = SourceOptions(most_pixels=41, keep_encoded=frozenset({"image"}))
+        options = SourceOptions(max_pixels=41, keep_encoded=frozenset({"image"}))
         with pytest.raises(FormatError, match=r"^1\.png: .* 7 x 6, 42 pixels; 41 are allowed"):
             samples(find(tmp_path, options=options))
 
@@ -203,15 +203,15 @@ class TestOptions:
     def test_a_bomb_is_refused_by_its_header(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "1.png")
         with pytest.raises(FormatError, match=r"1\.png: .* 7 x 6, 42 pixels; 41 are allowed"):
-            samples(find(tmp_path, options=SourceOptions(most_pixels=41)))
-        assert len(samples(find(tmp_path, options=SourceOptions(most_pixels=42)))) == 1
+            samples(find(tmp_path, options=SourceOptions(max_pixels=41)))
+        assert len(samples(find(tmp_path, options=SourceOptions(max_pixels=42)))) == 1
 
     def test_a_file_larger_than_any_image_of_so_many_pixels_is_not_read(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "1.png")
         with (tmp_path / "1.png").open("r+b") as file:
             file.truncate(65 << 20)
         with pytest.raises(FormatError, match="it has 68,157,440 bytes, and at most"):
-            samples(find(tmp_path, options=SourceOptions(most_pixels=1000)))
+            samples(find(tmp_path, options=SourceOptions(max_pixels=1000)))
 
     def test_jpegs_are_decoded_scaled_down(self, tmp_path: Path) -> None:
         Image.fromarray(photos.pixels(0, 160, 320)).save(tmp_path / "1.jpg")
@@ -226,7 +226,7 @@ class TestOptions:
         assert set(told["decoders"]) >= {"jpeg", "png", "webp"}
 
     @pytest.mark.parametrize(
-        "wrong", [{"decode": "numpy"}, {"decode_size": 0}, {"decode_size": True}, {"most_pixels": None}]
+        "wrong", [{"decode": "numpy"}, {"decode_size": 0}, {"decode_size": True}, {"max_pixels": None}]
     )
     def test_wrong_options(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(UsageError, match=next(iter(wrong))):

@@ -130,7 +130,7 @@ def test_many_fields_are_shortened() -> None:
     found = made_up()
     found.fields = [FieldRow(f"f{number}", "int", "int64", True, None, "raw", "column") for number in range(90)]
     assert "... 30 more fields (all: .fields, or --all)" in str(found)
-    assert "f89" in found.table(most_rows=None)
+    assert "f89" in found.table(max_rows=None)
 
 
 def test_many_classes_are_shortened() -> None:
@@ -138,7 +138,7 @@ def test_many_classes_are_shortened() -> None:
     found.fields[2].classes = [(f"c{number}", 100 + number) for number in range(40)]
     told = " ".join(str(found).split())
     assert "label: 40 classes; rarest c0 100, c1 101, c2 102; commonest c39 139, c38 138, c37 137" in told
-    assert "c17 117" in found.table(most_rows=None)
+    assert "c17 117" in found.table(max_rows=None)
 
 
 def test_nothing_of_a_store_reaches_the_terminal_unfiltered(tmp_path: Path) -> None:

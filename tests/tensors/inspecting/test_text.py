@@ -46,7 +46,7 @@ def test_a_long_list_is_shortened_in_the_middle() -> None:
     assert "... 120 more rows (all: .tensors, or --all)" in lines
     shown = [line.split()[0] for line in lines if line.startswith("layer")]
     assert shown == [f"layer{i}" for i in (*range(40), *range(160, 180))]
-    assert sum(line.startswith("layer") for line in inspection.table(most_rows=None).splitlines()) == 180
+    assert sum(line.startswith("layer") for line in inspection.table(max_rows=None).splitlines()) == 180
     wasteful = {f"layer{i}": torch.ones(9)[:1] for i in range(180)}
     assert "120 more rows, 120 of them with waste" in str(cw.inspect(saved(wasteful)))
 

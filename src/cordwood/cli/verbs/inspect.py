@@ -137,9 +137,9 @@ def _print(
 
     most = None if show_all else 60
     width = _width()
-    parts = [store.table(most_rows=most, width=width) for store in stores]
+    parts = [store.table(max_rows=most, width=width) for store in stores]
     if len(inspections) <= _FEW or show_all:
-        parts += [inspection.table(most_rows=most, width=width) for inspection in inspections]
+        parts += [inspection.table(max_rows=most, width=width) for inspection in inspections]
     else:
         parts.append("\n".join(format_lines(inspections, width)))
     if unreadable:

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--from", dest="source_kind", metavar="KIND", help="what SOURCE is, if its content misleads")
     source.add_argument("--decode", choices=("tensor", "pil", "none"), default="tensor", help="what an image becomes")
     source.add_argument("--decode-size", type=int, metavar="N", help="no side need be longer: decode scaled down")
-    source.add_argument("--most-pixels", type=int, metavar="N", help="of an image; larger ones are refused")
+    source.add_argument("--max-pixels", type=int, metavar="N", help="of an image; larger ones are refused")
     source.add_argument("--follow-links", action="store_true", help="also links that lead out of the folder")
     source.add_argument("--part", metavar="K/N", help="part K of N, for another job or machine")
     source.add_argument("--update", action="store_true", help="add new inputs, do changed ones again")
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers", type=int, metavar="N", help="processes (default: one a core); 0: this one, quicker for small jobs"
     )
     run.add_argument("--on-error", choices=("fail", "skip", "retry"), default="fail", help="(default: fail)")
-    run.add_argument("--most-errors", type=int, default=100, metavar="N", help="in a row, for skip (default: 100)")
+    run.add_argument("--max-errors", type=int, default=100, metavar="N", help="in a row, for skip (default: 100)")
     run.add_argument("--retries", type=int, default=2, metavar="N", help="for retry (default: 2)")
     run.add_argument("--json", action="store_true", help="print the result as one JSON document")
     run.add_argument("--quiet", action="store_true", help="no progress and no summary")
@@ -110,13 +110,13 @@ def run(arguments: argparse.Namespace) -> int:
             fields=fields or None,
             shard_bytes=arguments.shard_bytes,
             on_error=arguments.on_error,
-            most_errors=arguments.most_errors,
+            max_errors=arguments.max_errors,
             retries=arguments.retries,
             source_kind=arguments.source_kind,
             decode=arguments.decode,
             decode_size=arguments.decode_size,
             follow_links=arguments.follow_links,
-            **({} if arguments.most_pixels is None else {"most_pixels": arguments.most_pixels}),
+            **({} if arguments.max_pixels is None else {"max_pixels": arguments.max_pixels}),
             part=arguments.part,
             update=arguments.update,
             version=arguments.transform_version,

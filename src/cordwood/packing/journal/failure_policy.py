@@ -34,7 +34,7 @@ class Failures:
         self.log = log
         self.kept = "what comes before it is packed, and the same call goes on there"  # what a message may promise
         self._on_error = one_of("on_error", on_error, WAYS)
-        self._most = whole_number("most_errors", most)
+        self._most = whole_number("max_errors", most)
         self._last = -1
         self._in_row = 0
 
@@ -88,7 +88,7 @@ class Failures:
         if self._in_row > self._most:
             raise _raised(
                 f"{name} failed, as {self._most} inputs before it did: {why}; that many in a row are no "
-                f"accident, see {self.log}; most_errors (--most-errors) allows more",
+                f"accident, see {self.log}; max_errors (--max-errors) allows more",
                 failure,
             )
         told = {"input": number, "name": one.name, "error": failure.error, "traceback": failure.traceback}

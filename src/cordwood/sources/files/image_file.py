@@ -31,15 +31,15 @@ class ImageReader:
     def __call__(self, path: str) -> Any:
         options = self._options
         try:
-            data = read_file(self._root / path, _BYTES_A_PIXEL * options.most_pixels + _DESCRIPTION)
+            data = read_file(self._root / path, _BYTES_A_PIXEL * options.max_pixels + _DESCRIPTION)
             if self._decoder is None:
                 return data
             if self._kept:
                 # A broken one is found now, not in training. At an eighth of its size, which is quicker.
-                self._decoder.decode(data, size=1, most_pixels=options.most_pixels)
+                self._decoder.decode(data, size=1, max_pixels=options.max_pixels)
                 return data
             decode = self._decoder.decode if options.decode == "tensor" else self._decoder.decode_pil
-            return decode(data, size=options.decode_size, most_pixels=options.most_pixels)
+            return decode(data, size=options.decode_size, max_pixels=options.max_pixels)
         except FormatError as error:
             raise FormatError(f"{shown_path(path)}: {error}", error.reason) from error
         except StorageError as error:

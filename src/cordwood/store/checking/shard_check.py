@@ -251,12 +251,12 @@ def _windows(found: ShardFindings) -> Iterator[npt.NDArray[np.intp]]:
     """The good rows, in runs that are read at once, of so many bytes at most, encoded and by the footer decoded."""
     rows = np.flatnonzero(found.good)
     begins, ends = found.rows["offsets"][:, 0], found.rows["offsets"][:, -1]
-    most_rows = max(_DECODED // _decoded_size(found), 1)
+    max_rows = max(_DECODED // _decoded_size(found), 1)
     at = 0
     while at < len(rows):
         most = int(begins[rows[at]]) + _WINDOW
         # If they are not in order, some window is larger than it should be, which is only slow.
-        end = max(int(np.searchsorted(ends[rows[at : at + most_rows]], most, "right")), 1) + at
+        end = max(int(np.searchsorted(ends[rows[at : at + max_rows]], most, "right")), 1) + at
         yield rows[at:end]
         at = end
 

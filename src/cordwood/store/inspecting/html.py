@@ -6,7 +6,7 @@ Names and texts come from the store, so everything is escaped; pictures are made
 from html import escape
 from typing import TYPE_CHECKING
 
-from cordwood.common.html import MOST_ROWS, bars, lists, safe, sentence, table, title, together
+from cordwood.common.html import MAX_ROWS, bars, lists, safe, sentence, table, title, together
 from cordwood.common.text import human, shortened
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
 from cordwood.store.inspecting.text import (
@@ -37,13 +37,13 @@ def format_dataset_html(dataset: "Dataset") -> str:
     whole = format_html(dataset.inspect())
     if len(dataset) == len(dataset.reader) and dataset.names == dataset.schema.names:
         return whole
-    fields = ", ".join(dataset.names[:MOST_ROWS])
+    fields = ", ".join(dataset.names[:MAX_ROWS])
     return together([title("Dataset", f"{chosen(dataset)}; {fields}"), whole])
 
 
 def format_html(inspection: StoreInspection) -> str:
     """A self-contained piece of HTML."""
-    shown = inspection.fields[:MOST_ROWS]
+    shown = inspection.fields[:MAX_ROWS]
     parts = [title(inspection.path, headline(inspection))]
     if shown:
         parts.append(table(HEADINGS, (cells_of(row, inspection.samples) for row in shown), RIGHT))

@@ -11,6 +11,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from cordwood.common.arguments import checks_keywords
 from cordwood.store.inspecting.value_statistics import Values
 
 _MOST_CLASSES = 100_000  # in a dict for JSON
@@ -126,11 +127,12 @@ class StoreInspection:
     def __str__(self) -> str:
         return self.table()
 
-    def table(self, *, most_rows: int | None = 60, width: int = 100) -> str:
-        """The table that `print` shows; `most_rows=None` shows every field and every class."""
+    @checks_keywords("StoreInspection.table")
+    def table(self, *, max_rows: int | None = 60, width: int = 100) -> str:
+        """The table that `print` shows; `max_rows=None` shows every field and every class."""
         from cordwood.store.inspecting.text import format_store
 
-        return format_store(self, most_rows, width)
+        return format_store(self, max_rows, width)
 
     def _repr_html_(self) -> str:
         from cordwood.store.inspecting.html import format_html

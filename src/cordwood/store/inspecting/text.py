@@ -22,16 +22,16 @@ _FEW_CLASSES = 12
 _MOST_NAMES = 40  # of a dataset's fields
 
 
-def format_store(inspection: StoreInspection, most_rows: int | None, width: int) -> str:
+def format_store(inspection: StoreInspection, max_rows: int | None, width: int) -> str:
     """The whole text, without a newline at its end."""
     lines = [f"{printable(inspection.path)}: {headline(inspection)}"]
     for part in (
-        _fields(inspection, most_rows, width),
-        _values(inspection, most_rows, width),
+        _fields(inspection, max_rows, width),
+        _values(inspection, max_rows, width),
         _totals(inspection, width),
-        section("plans", plan_lines(inspection), width, most=10**9 if most_rows is None else most_rows),
+        section("plans", plan_lines(inspection), width, most=10**9 if max_rows is None else max_rows),
         section("rounded", rounding_lines(inspection), width),
-        section("classes", class_lines(inspection, most_rows is None), width, most=10**9),
+        section("classes", class_lines(inspection, max_rows is None), width, most=10**9),
         section("schema", [inspection.schema], width),
         section("damaged", inspection.damaged, width),
         section("note", inspection.notes, width),
@@ -135,8 +135,8 @@ def value_cells(row: FieldRow) -> tuple[str, ...]:
     )
 
 
-def _fields(inspection: StoreInspection, most_rows: int | None, width: int) -> Iterator[str]:
-    rows = inspection.fields[:most_rows]
+def _fields(inspection: StoreInspection, max_rows: int | None, width: int) -> Iterator[str]:
+    rows = inspection.fields[:max_rows]
     if not rows:
         return
     cells = [cells_of(row, inspection.samples) for row in rows]
@@ -148,8 +148,8 @@ def _fields(inspection: StoreInspection, most_rows: int | None, width: int) -> I
         yield f"... {len(inspection.fields) - len(rows)} more fields (all: .fields, or --all)"
 
 
-def _values(inspection: StoreInspection, most_rows: int | None, width: int) -> Iterator[str]:
-    cells = [value_cells(row) for row in inspection.fields[:most_rows] if row.values is not None]
+def _values(inspection: StoreInspection, max_rows: int | None, width: int) -> Iterator[str]:
+    cells = [value_cells(row) for row in inspection.fields[:max_rows] if row.values is not None]
     if not cells:
         return
     widths = fit([VALUE_HEADINGS, *cells], width, _VALUES_GIVE_WAY)

@@ -1,6 +1,6 @@
 """An inspection as a table and bars for a notebook."""
 
-from cordwood.common.html import MOST_ROWS, bars, lists, sentence, table, title, together
+from cordwood.common.html import MAX_ROWS, bars, lists, sentence, table, title, together
 from cordwood.common.text import human
 from cordwood.tensors.inspecting.result import Inspection
 from cordwood.tensors.inspecting.text import HEADINGS, RIGHT, attention, cells_of, describe_global, first_tensors
@@ -27,8 +27,8 @@ def _table(inspection: Inspection) -> str:
     rows = inspection.tensors
     first_in = first_tensors(rows)
     head, tail = rows, rows[:0]
-    if len(rows) > MOST_ROWS:
-        head, tail = rows[: MOST_ROWS * 2 // 3], rows[len(rows) - MOST_ROWS // 3 :]
+    if len(rows) > MAX_ROWS:
+        head, tail = rows[: MAX_ROWS * 2 // 3], rows[len(rows) - MAX_ROWS // 3 :]
     cells = [cells_of(row, first_in) for row in head]
     hidden = len(rows) - len(head) - len(tail)
     if hidden:

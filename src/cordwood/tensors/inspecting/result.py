@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from cordwood.common.arguments import checks_keywords
 from cordwood.tensors.layout.sharing import Sharing
 from cordwood.tensors.unpickle.tensor_info import Shape
 
@@ -166,11 +167,12 @@ class Inspection:
     def __str__(self) -> str:
         return self.table()
 
-    def table(self, *, most_rows: int | None = 60, width: int = 100) -> str:
-        """The table that `print` shows; `most_rows=None` shows every row."""
+    @checks_keywords("Inspection.table")
+    def table(self, *, max_rows: int | None = 60, width: int = 100) -> str:
+        """The table that `print` shows; `max_rows=None` shows every row."""
         from cordwood.tensors.inspecting.text import format_inspection
 
-        return format_inspection(self, most_rows, width)
+        return format_inspection(self, max_rows, width)
 
     def _repr_html_(self) -> str:
         from cordwood.tensors.inspecting.html import format_html

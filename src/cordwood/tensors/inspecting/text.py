@@ -14,11 +14,11 @@ _GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12), (0, 
 _MOST_LINES = 20  # of globals, records, damage
 
 
-def format_inspection(inspection: Inspection, most_rows: int | None, width: int) -> str:
+def format_inspection(inspection: Inspection, max_rows: int | None, width: int) -> str:
     """The whole text, without a newline at its end."""
     lines = [*_header(inspection)]
     for part in (
-        _table(inspection, most_rows, width),
+        _table(inspection, max_rows, width),
         _records(inspection, width),
         _totals(inspection),
         section("damaged", inspection.damaged, width),
@@ -108,14 +108,14 @@ def cells_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) 
     )
 
 
-def _table(inspection: Inspection, most_rows: int | None, width: int) -> Iterator[str]:
+def _table(inspection: Inspection, max_rows: int | None, width: int) -> Iterator[str]:
     rows = inspection.tensors
     if not rows:
         return
     first_in = first_tensors(rows)
     head, tail = rows, rows[:0]
-    if most_rows is not None and len(rows) > most_rows:
-        head, tail = rows[: most_rows * 2 // 3], rows[len(rows) - most_rows + most_rows * 2 // 3 :]
+    if max_rows is not None and len(rows) > max_rows:
+        head, tail = rows[: max_rows * 2 // 3], rows[len(rows) - max_rows + max_rows * 2 // 3 :]
     hidden = rows[len(head) : len(rows) - len(tail)]
     cells = [cells_of(row, first_in) for row in (*head, *tail)]
     widths = fit([HEADINGS, *cells], width, _GIVE_WAY)

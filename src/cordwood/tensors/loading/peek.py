@@ -9,7 +9,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.storage import TypedStorage, UntypedStorage
 
-from cordwood.common.html import MOST_ROWS, sentence, table, title, together
+from cordwood.common.html import MAX_ROWS, sentence, table, title, together
 from cordwood.common.text import counted
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.formats.detect import PickledFile
@@ -122,11 +122,11 @@ class Peek:
         return f"<Peek into {self._source.name!r}, {len(self)} tensors>"
 
     def _repr_html_(self) -> str:
-        shown = (self._reader.info(name) for name in islice(self._names, MOST_ROWS))
+        shown = (self._reader.info(name) for name in islice(self._names, MAX_ROWS))
         cells = [(info.name, _shape(info), str(info.dtype or "?").removeprefix("torch."), "") for info in shown]
         parts = [title(self._source.name, counted(len(self), "tensor")), table(("name", "shape", "dtype", ""), cells)]
-        if len(self) > MOST_ROWS:
-            parts.append(sentence(f"... {len(self) - MOST_ROWS} more (all: names())"))
+        if len(self) > MAX_ROWS:
+            parts.append(sentence(f"... {len(self) - MAX_ROWS} more (all: names())"))
         return together(parts)
 
     def _check(self, name: str) -> None:
