@@ -69,7 +69,7 @@ def test_the_loader_knows_the_words_of_torch(tmp_path: Path, keywords: dict[str,
 @pytest.mark.parametrize(("former", "now"), [("most_errors", "max_errors"), ("most_pixels", "max_pixels")])
 def test_a_former_name_gives_the_new_one(tmp_path: Path, former: str, now: str) -> None:
     with pytest.raises(cw.UsageError) as caught:
-        cw.pack([], tmp_path / "x", **{former: 1})
+        cw.pack([], tmp_path / "x", **{former: 1})  # type: ignore[arg-type]
     assert str(caught.value) == f"cw.pack has no argument {former!r}: it was renamed to {now!r}"
 
 
@@ -77,7 +77,7 @@ def test_tables_have_rows_under_the_name_of_pandas(tmp_path: Path) -> None:
     cw.save([1], tmp_path / "x.pt")
     for path in (tmp_path / "x.pt", write_store(tmp_path / "x.cordwood", 3)):
         with pytest.raises(cw.UsageError, match=r"has no argument 'most_rows': it was renamed to 'max_rows'"):
-            cw.inspect(path).table(most_rows=1)
+            cw.inspect(path).table(most_rows=1)  # type: ignore[call-arg]
 
 
 def test_packing_tells_too(tmp_path: Path) -> None:

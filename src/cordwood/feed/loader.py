@@ -11,7 +11,7 @@ import torch
 from cordwood.common.arguments import callable_or_none, checks_keywords, one_of, true_or_false, whole_number
 from cordwood.common.forks import ForkSafeLock
 from cordwood.errors import UsageError
-from cordwood.feed.ahead import shard_memory as memories
+from cordwood.feed.ahead import shard_memory
 from cordwood.feed.ahead.background import Background
 from cordwood.feed.ahead.pace import ReadAhead
 from cordwood.feed.arguments import count, store_of
@@ -143,7 +143,7 @@ class Loader:
         self._sample_workers = whole_number(
             "sample_workers", sample_workers, 0, _MOST_WORKERS, "a number of processes, 0 for threads"
         )
-        self._memory = one_of("memory", memory, memories.CHOICES)
+        self._memory = one_of("memory", memory, shard_memory.CHOICES)
         self._skip = one_of("on_damage", on_damage, ("raise", "skip")) == "skip"
         leaves = self._store._assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
@@ -160,7 +160,7 @@ class Loader:
         self._progress: IterationProgress | None = None
         self._epoch: Epoch | None = None
         self._reading: Dataset | None = None
-        self._copying: memories.Copying | None = None
+        self._copying: shard_memory.Copying | None = None
         self._identity: OrderIdentity | None = None
 
     def _check_together(self) -> None:
@@ -244,14 +244,14 @@ class Loader:
         if self._reading is None:
             reader, choice = self._store.reader, self._store._choice
             shards = reader.shards_of(choice)
-            chosen = memories.chosen(self._memory, reader, shards)
+            chosen = shard_memory.chosen(self._memory, reader, shards)
             self._memory = chosen.memory
             self._reading = self._store
             if chosen != ("mmap", False):
                 own = Reader(reader.paths, threads=reader.threads, lengths=reader.lengths, sparse=chosen.sparse)
                 self._reading = Dataset(own, choice, self._store._names, self._store._types)
                 if self._memory == "ram":
-                    self._copying = memories.Copying(own, shards)
+                    self._copying = shard_memory.Copying(own, shards)
         return self._reading
 
     def _steps(self) -> RankBatches:

@@ -221,7 +221,7 @@ def test_a_probe_that_breaks_is_told_of_and_harms_nothing(when: str) -> None:
     session = Session(seconds=0.0)
     session.attach()
     probe = Broken(when)
-    session._deep, session._asking = [probe], [probe]
+    session._deep, session._pending_probes = [probe], [probe]
     assert train(1) == bare
     assert seen_steps(session).count == 24
     assert "KeyError" in session.evidence.missing["syncs"]

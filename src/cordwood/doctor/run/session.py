@@ -100,8 +100,8 @@ class Session:
         self._modules = ModuleProbe(self._recorder)
         self._passes = PassProbe(self._recorder)
         self._deep: list[DeepProbe] = []
-        self._asking: list[DeepProbe] = []  # those that may want to see another step
-        self._watching: list[DeepProbe] = []
+        self._pending_probes: list[DeepProbe] = []  # those that may want to see another step
+        self._active_probes: list[DeepProbe] = []
         self._folder: Folder | None = None
         self._deep_seconds = 0.0
         self._is_attached = False
@@ -149,7 +149,7 @@ class Session:
         CompileProbe(self._recorder, self._modules.only_from_outside).install(self._patches)
         self._patches.replace(warnings, "showwarning", self._noting_warnings(warnings.showwarning))
         self._deep = make_deep_probes()
-        self._asking = list(self._deep)
+        self._pending_probes = list(self._deep)
         if self._folder is not None:
             try:
                 fetch_probe(self._patches, self._folder.path, self._recorder.tracker.disturb)
@@ -171,33 +171,33 @@ class Session:
     def _step_ended(self, number: int) -> bool:
         """Called between two steps; whether the next one is disturbed."""
         start = perf_counter()
-        if self._watching:
-            self._end_watching(number)
+        if self._active_probes:
+            self._end_active_probes(number)
         if self._steps is not None and number + 1 >= self._steps:
             self.detach()
             return False
-        for probe in self._asking:
+        for probe in self._pending_probes:
             if probe.wants(number + 1):
-                self._watching.append(probe)
-        if not self._watching:
-            self._ask_no_more(number + 1)
+                self._active_probes.append(probe)
+        if not self._active_probes:
+            self._retire_probes(number + 1)
             return False
-        disturbed = any(probe.disturbs for probe in self._watching)
-        for probe in list(self._watching):
+        disturbed = any(probe.disturbs for probe in self._active_probes)
+        for probe in list(self._active_probes):
             self._safely(probe, "begin", number + 1, self._recorder.watched)
         self._deep_seconds += perf_counter() - start
         return disturbed
 
-    def _ask_no_more(self, number: int) -> None:
+    def _retire_probes(self, number: int) -> None:
         """Deep probes that have seen enough are not asked again; without any, nobody listens to the ends of steps."""
-        self._asking = [probe for probe in self._asking if not probe.is_over(number)]
-        if not self._asking:
+        self._pending_probes = [probe for probe in self._pending_probes if not probe.is_over(number)]
+        if not self._pending_probes:
             self._recorder.tracker.heard_from = _NEVER if self._steps is None else self._steps - 1
 
-    def _end_watching(self, number: int) -> None:
-        for probe in reversed(self._watching):
+    def _end_active_probes(self, number: int) -> None:
+        for probe in reversed(self._active_probes):
             self._safely(probe, "end", number, self._recorder.watched)
-        self._watching = []
+        self._active_probes = []
 
     def _safely(self, probe: DeepProbe, what: str, *arguments: Any) -> None:
         try:
@@ -205,9 +205,9 @@ class Session:
         except Exception as error:
             self.evidence.missing[probe.signal] = f"the doctor's own probe failed: {type(error).__name__}: {error}"
             self._deep = [other for other in self._deep if other is not probe]
-            self._asking = [other for other in self._asking if other is not probe]
+            self._pending_probes = [other for other in self._pending_probes if other is not probe]
             if what == "begin":
-                self._watching.remove(probe)
+                self._active_probes.remove(probe)
 
     def detach(self) -> None:
         """Undo everything: from here on the script runs as if the doctor had never been there."""
@@ -218,8 +218,8 @@ class Session:
         with self._recorder.guarded("steps"):
             self._recorder.rhythm.leave()
         self._recorder.clock.thread = None
-        if self._watching:
-            self._end_watching(self._recorder.tracker.count)
+        if self._active_probes:
+            self._end_active_probes(self._recorder.tracker.count)
         for probe in self._deep:
             self._safely(probe, "let_go")
         self._patches.undo()
@@ -229,7 +229,7 @@ class Session:
 
     def abandon(self) -> None:
         """Detach without looking back: a child process neither needs nor owns what its parent has seen."""
-        self._watching, self._deep = [], []
+        self._active_probes, self._deep = [], []
         self._folder = None
         self.detach()
 

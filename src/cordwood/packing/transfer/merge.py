@@ -22,14 +22,12 @@ import numpy as np
 from cordwood.common.html import plain
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.packing.journal import inputs
-from cordwood.packing.journal import job_file as jobs
+from cordwood.packing.journal import inputs, job_file
 from cordwood.packing.journal.inputs import InputEntry, InputsHeader, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.transform.identity import difference
 from cordwood.store.checking.survey import check_is_store
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.lock import WriterLock
 from cordwood.store.format.manifest import Manifest
@@ -200,7 +198,7 @@ def merge(
             merger = _Merger(folder, parts, Merged(str(target), [str(path) for path in paths]))
             merger.run(progress)
             if job is not None:
-                jobs.write(folder, job)
+                job_file.write(folder, job)
             elif merger.listed:
                 merger.merged.notes.append("it is made of several jobs, so it cannot be brought up to date by one")
     return merger.merged
@@ -229,12 +227,12 @@ def _opened(path: Path) -> Iterator[_Part]:
         if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise
     try:
-        job = jobs.read(path)
+        job = job_file.read(path)
         refuse_unfinished(path, job)
-        manifest = manifests.read(path)
-        records = records_of(path, manifest.schema)
+        stored = manifest.read(path)
+        records = records_of(path, stored.schema)
         listed = all(inputs.path_of(path, shard).exists() for shard in range(len(records)))
-        yield _Part(path, manifest, records, job, listed)
+        yield _Part(path, stored, records, job, listed)
     finally:
         if lock is not None:
             lock.release()
@@ -303,7 +301,7 @@ class _Merger:
                 if progress is not None:
                     progress(self.merged.shards, all_shards)
             self._count(part)
-        manifests.write(self._folder, next(part.manifest for part in self._parts if part.manifest.schema is not None))
+        manifest.write(self._folder, next(part.manifest for part in self._parts if part.manifest.schema is not None))
         records = np.frombuffer(bytes(self._records), shard_index.RECORD)
         shard_index.mend(self._folder, shard_index.ShardIndex(records))
         sync_parent(self._folder / shard_index.NAME)

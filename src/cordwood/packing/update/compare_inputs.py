@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import UsageError
-from cordwood.packing.journal import inputs as inputfiles
+from cordwood.packing.journal import inputs
 from cordwood.packing.journal.inputs import FAILED, InputEntry
 from cordwood.sources import Input, Source
 
@@ -64,12 +64,12 @@ def compare(store: Path, source: Source, shards: int, *, batch: int = 1, retry_f
 
     UsageError if that cannot be told, because inputs have no names. `batch` is that of the job.
     """
-    first = next((entry for shard in range(shards) for entry in inputfiles.read(store, shard).entries()), None)
+    first = next((entry for shard in range(shards) for entry in inputs.read(store, shard).entries()), None)
     now = next(iter(source.inputs()), None)
     if (first is not None and first.name is None) or (now is not None and now.name is None):
         return _by_number(store, source, shards)
     names = _Names(source.inputs())
-    finished = inputfiles.read_header(store, shards - 1).after.input if shards else 0
+    finished = inputs.read_header(store, shards - 1).after.input if shards else 0
     plan = _Comparison(store, names, shards, finished, retry_failed).plan(frozenset())
     if plan.rewrites and plan.unfinished:  # what was not finished is finished on the way
         plan = _Comparison(store, names, shards, finished, retry_failed).plan(frozenset(plan.unfinished))
@@ -91,9 +91,9 @@ def gathered(source: Source, numbers: Iterable[int]) -> list[Input]:
 
 def _by_number(store: Path, source: Source, shards: int) -> UpdatePlan:
     """Inputs without names: those that are there are taken to be the same, and more may have come behind them."""
-    told = inputfiles.read_header(store, shards - 1) if shards else None
+    told = inputs.read_header(store, shards - 1) if shards else None
     known = told.after.input if told is not None else 0
-    if any(entry.name is not None for shard in range(shards) for entry in inputfiles.read(store, shard).entries()):
+    if any(entry.name is not None for shard in range(shards) for entry in inputs.read(store, shard).entries()):
         raise UsageError(
             f"{store} has inputs that are known by name, and the source has some without: this is another source; pack "
             "to a new store"
@@ -110,7 +110,7 @@ def _by_number(store: Path, source: Source, shards: int) -> UpdatePlan:
 def _check_rows(store: Path, shards: int) -> None:
     """With batches it is known which rows are of which input only if there are as many of them."""
     for shard in range(shards):
-        for entry in inputfiles.read(store, shard).entries():
+        for entry in inputs.read(store, shard).entries():
             if entry.samples not in (1, FAILED):
                 raise UsageError(
                     f"{store} was packed with a batched transform that gave other numbers of samples than it got "
@@ -130,9 +130,9 @@ def _told(value: int | None) -> int:
 class _Names:
     """Of every input a hash of its name, its size and its date; looked up by the hash."""
 
-    def __init__(self, inputs: Iterator[Input]) -> None:
+    def __init__(self, listed: Iterator[Input]) -> None:
         digests, sizes, stamps = bytearray(), array("q"), array("q")
-        for one in inputs:
+        for one in listed:
             digests += _digest(one.name)
             sizes.append(_told(one.size))
             stamps.append(_told(one.stamp))
@@ -180,7 +180,7 @@ class _Comparison:
         """What is to be done; inputs with these numbers in the source are done again in any case."""
         plan = self._plan
         for shard in range(self._shards):
-            entries = list(inputfiles.read(self._store, shard).entries())
+            entries = list(inputs.read(self._store, shard).entries())
             decisions = np.fromiter(self._decide(entries, forced), np.uint8, len(entries))
             plan.shards.append(decisions if decisions.any() else None)
         plan.listed = np.frombuffer(self._first_met, np.uint8) != _NEVER

@@ -24,8 +24,7 @@ from cordwood.packing.output.first_samples import settled_before
 from cordwood.packing.update.compare_inputs import DROP, KEEP, REDO, Decisions, UpdatePlan
 from cordwood.packing.workers.work import Result, Settled
 from cordwood.sources import Input
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.new_folder import link_or_copy
 from cordwood.store.format.row_search import read_at
@@ -69,7 +68,7 @@ class Rewriting:
         self._folder = folder
         self._plan = plan
         self._failed = failed
-        self._manifest = manifests.read(store)
+        self._manifest = manifest.read(store)
         self.settled: Settled | None = settled_before(store, self._manifest)
         self._layout = RowLayout(self.settled.schema)
         self._records = bytearray()
@@ -95,7 +94,7 @@ class Rewriting:
             link_or_copy(path, target, "the plan")
         if (self._folder / plan_files.FOLDER).is_dir():
             sync_parent(self._folder / plan_files.FOLDER / "x")
-        manifests.write(self._folder, self._manifest)
+        manifest.write(self._folder, self._manifest)
 
     # ---- as a sink of the engine -----------------------------------------------------------------------------------
 

@@ -23,8 +23,7 @@ from cordwood.common.files import read_all
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal import job_file as jobs
-from cordwood.packing.journal import shard_log
+from cordwood.packing.journal import job_file, shard_log
 from cordwood.packing.journal.failure_policy import Failures, listed
 from cordwood.packing.journal.first_samples_log import FirstSamples
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
@@ -39,8 +38,7 @@ from cordwood.packing.workers.interrupt import Interruption
 from cordwood.packing.workers.tasks import Tasks
 from cordwood.packing.workers.worker import Job
 from cordwood.sources import Input, Source
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import shard_index
+from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.folder import OpenFolder, open_folder
 
 _MOST_BYTES = 1 << 34  # of a list of failures
@@ -112,9 +110,9 @@ def update(
 ) -> Made:
     """Bring a store up to date; `run` packs what a source has and the store has not, as any other run does."""
     recover(dest)
-    if not (dest / manifests.NAME).exists():
+    if not (dest / manifest.NAME).exists():
         return run(source)
-    before = jobs.require(dest)
+    before = job_file.require(dest)
     _check_same(dest, before, now, accept_changed_transform)
     # Whoever leaves inputs out that fail would have all shards that had some written anew, every time.
     retry_failed = not failures.skips or difference(before.transform, now.transform) is not None
@@ -135,15 +133,15 @@ def update(
             failures.kept = kept
             _tell_failures_anew(dest, rewriting.shards, failures.log)
             plan.finished = rewriting.totals.inputs
-        jobs.write(dest, replace(now, fingerprint=_marked(now.fingerprint)))
+        job_file.write(dest, replace(now, fingerprint=_marked(now.fingerprint)))
     finally:
         folder.lock.release()
     remaining = Remaining(source, plan, [f"update: {plan}"])
     made = run(remaining)
-    finished = jobs.require(dest)
+    finished = job_file.require(dest)
     if finished.totals is not None and plan.listed is not None:
         _list_rest(dest, remaining, finished.totals, failures.log)
-    jobs.write(dest, replace(finished, fingerprint=now.fingerprint, contents=now.contents))
+    job_file.write(dest, replace(finished, fingerprint=now.fingerprint, contents=now.contents))
     return made
 
 
@@ -163,7 +161,7 @@ def _check_same(dest: Path, before: JobFile, now: JobFile, accept_changed_transf
             "update the result"
         )
     same_list = replace(before, fingerprint=now.fingerprint, contents=now.contents)
-    jobs.check_same(dest, same_list, now, accept_changed_transform=accept_changed_transform)
+    job_file.check_same(dest, same_list, now, accept_changed_transform=accept_changed_transform)
 
 
 def _check_classes(folder: OpenFolder, source: Source) -> None:
@@ -203,7 +201,7 @@ def _rewrite(
             rewriting.finish()
         finally:
             rewriting.stop()
-        jobs.write(new, replace(now, fingerprint=_marked(now.fingerprint)))
+        job_file.write(new, replace(now, fingerprint=_marked(now.fingerprint)))
     return rewriting
 
 

@@ -63,7 +63,7 @@ class Engine:
         self._buffered = 0
         self._ended = False  # there are no more tasks
         self._deaths: dict[int, int] = {}  # by the first input of the unit
-        self._barren = 0
+        self._early_deaths = 0
         self.notes: list[str] = []  # what else happened
         self.starting = 0.0  # seconds until the first worker could begin
         self._pause = CHECKPOINT_SECONDS / 8  # soon at first: jobs that are killed often get on
@@ -100,7 +100,7 @@ class Engine:
             self._tasks.learn_size(len(inputs), sum(map(size_of, task.handles)))
             self._tasks.learn(result)
             self._output.take(task.first, inputs, result)
-            self._look_around(report)
+            self._tick(report)
 
     def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
         began = time.monotonic()
@@ -109,19 +109,19 @@ class Engine:
             if settled is not None:
                 pool.settle(settled)
             while not stop():
-                self._give(pool)
+                self._submit(pool)
                 if self._ended and not self._under_way:
                     break
                 for event in pool.wait(_WAIT):
                     if not self.starting and isinstance(event, Finished):
                         self.starting = max(0.0, time.monotonic() - began - event.result.seconds)
-                    self._take(event)
+                    self._on_event(event)
                 if settled is None and self._output.settled is not None:
                     settled = self._output.settled
                     pool.settle(settled)
-                self._look_around(report)
+                self._tick(report)
 
-    def _give(self, pool: Pool) -> None:
+    def _submit(self, pool: Pool) -> None:
         """Keep the workers busy, as long as what they do can be kept."""
         while pool.has_room:
             if self._again:
@@ -145,11 +145,11 @@ class Engine:
         nbytes = self._buffered + sum(self._sent.values())
         return tasks < window * self._workers and nbytes < _MOST_BUFFERED
 
-    def _take(self, event: Finished | Died) -> None:
+    def _on_event(self, event: Finished | Died) -> None:
         if isinstance(event, Died):
-            self._bury(event)
+            self._on_worker_death(event)
         else:
-            self._barren = 0
+            self._early_deaths = 0
             self._tasks.learn(event.result)
             del self._sent[event.first]
             # Without their handles, which may be whole samples: it may be long until it is their turn.
@@ -166,14 +166,14 @@ class Engine:
             self._output.take(first, inputs, result)
             self._next = first + len(inputs)
 
-    def _bury(self, died: Died) -> None:
+    def _on_worker_death(self, died: Died) -> None:
         """Another worker does what a dead one had; the unit that it was at goes alone, or is given up."""
         if died.at == NOWHERE:
-            self._barren += 1
-            if self._barren >= _MOST_DEATHS:
+            self._early_deaths += 1
+            if self._early_deaths >= _MOST_DEATHS:
                 raise PackError(
-                    f"{self._barren} worker processes in a row died before they did anything; the last one {died.how}. "
-                    "What they printed is above; workers=0 does everything in this process"
+                    f"{self._early_deaths} worker processes in a row died before they did anything; "
+                    f"the last one {died.how}. What they printed is above; workers=0 does everything in this process"
                 )
         for task in died.tasks:
             inputs = self._under_way.pop(task.first)
@@ -184,7 +184,7 @@ class Engine:
                 continue
             end = min(place + self._job.batch, len(inputs))
             self._deaths[died.at] = self._deaths.get(died.at, 0) + 1
-            self._tell(died, inputs[place:end])
+            self._note_death(died, inputs[place:end])
             for start, stop in ((0, place), (place, end), (end, len(inputs))):
                 if start < stop and not (start == place and self._deaths[died.at] > 1):
                     self._again.append((Task(task.first + start, task.handles[start:stop]), inputs[start:stop]))
@@ -192,7 +192,7 @@ class Engine:
                 self._give_up(died, inputs[place:end])
         self._again.sort(key=lambda each: each[0].first)
 
-    def _tell(self, died: Died, inputs: Sequence[Input]) -> None:
+    def _note_death(self, died: Died, inputs: Sequence[Input]) -> None:
         """At once: somebody may be there to see that memory runs out."""
         names = [one.name for one in inputs if one.name is not None]
         number = f"input {died.at}" if len(inputs) == 1 else f"inputs {died.at} to {died.at + len(inputs) - 1}"
@@ -213,7 +213,7 @@ class Engine:
     def _raw(self, inputs: int) -> list[list[Any]] | None:
         return None if self._output.settled is not None else [[] for _ in range(inputs)]
 
-    def _look_around(self, report: Step) -> None:
+    def _tick(self, report: Step) -> None:
         report()
         now = time.monotonic()
         if now >= self._checkpoint_at:

@@ -20,8 +20,7 @@ from cordwood.common.suggest import did_you_mean_path
 from cordwood.errors import CordwoodError, FormatError, UsageError
 from cordwood.native import _native
 from cordwood.store.checking.damage import Damage, Damages
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
 from cordwood.store.format.shard_index import RECORD, Records
@@ -76,12 +75,12 @@ def check_is_store(path: Path) -> None:
     if not path.is_dir():
         raise UsageError(f"{path} is a file, but a store is a folder; `cordwood inspect` checks tensor files")
     if not is_store(path) and next(path.glob(_SHARDS), None) is None:
-        raise UsageError(f"{path} has neither {manifests.NAME} nor shards in it: this is no store")
+        raise UsageError(f"{path} has neither {manifest.NAME} nor shards in it: this is no store")
 
 
 def is_store(path: Path) -> bool:
     """Whether this is the folder of a store, damaged or not."""
-    return (path / manifests.NAME).exists() or (path / shard_index.NAME).exists() or (path / shard_name(0)).exists()
+    return (path / manifest.NAME).exists() or (path / shard_index.NAME).exists() or (path / shard_name(0)).exists()
 
 
 def _read_index(survey: StoreSurvey) -> None:
@@ -118,18 +117,18 @@ def _is_beginning(path: Path, records: Records) -> bool:
 
 def _read_manifest(survey: StoreSurvey) -> None:
     try:
-        survey.manifest = manifests.read(survey.path)
+        survey.manifest = manifest.read(survey.path)
     except CordwoodError as error:
         survey.manifest = _copied_manifest(survey)
-        what = sentence(error, survey.path / manifests.NAME)
+        what = sentence(error, survey.path / manifest.NAME)
         copy = "no shard has a copy of it" if survey.manifest is None else "the shards have copies of it"
         last = survey.samples - 1
-        survey.damages.add(Damage(manifests.NAME, f"{what}; {copy}", *((0, last) if last >= 0 else (None, None))))
+        survey.damages.add(Damage(manifest.NAME, f"{what}; {copy}", *((0, last) if last >= 0 else (None, None))))
         return
     if survey.manifest.schema is None and len(survey.records):
         last = max(survey.samples - 1, 0)
         what = "it knows of no samples, but there are shards"
-        survey.damages.add(Damage(manifests.NAME, what, 0, last))
+        survey.damages.add(Damage(manifest.NAME, what, 0, last))
         survey.manifest = _copied_manifest(survey)
 
 
@@ -150,9 +149,9 @@ def manifest_of(body: Any, where: str) -> Manifest:
     """The manifest with this body, which gets the checks of any other."""
     if not isinstance(body, dict):
         raise FormatError(f"{where}: there is no copy of the manifest in it")
-    crc = f"{_native.crc32c(manifests.canonical(body)):08x}"
-    whole = {"cordwood_store": list(manifests.VERSION), "body": body, "crc32c": crc}
-    return manifests.from_bytes(json.dumps(whole).encode(), where)
+    crc = f"{_native.crc32c(manifest.canonical(body)):08x}"
+    whole = {"cordwood_store": list(manifest.VERSION), "body": body, "crc32c": crc}
+    return manifest.from_bytes(json.dumps(whole).encode(), where)
 
 
 def _read_plans(survey: StoreSurvey) -> None:

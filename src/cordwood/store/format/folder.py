@@ -8,8 +8,7 @@ from pathlib import Path
 
 from cordwood.common.arguments import one_of
 from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import shard_index
+from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.lock import NAME as LOCK_NAME
 from cordwood.store.format.lock import WriterLock
 from cordwood.store.format.manifest import Manifest
@@ -38,7 +37,7 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
         raise UsageError(f"{str(path)[:100]!r} cannot be the path of a folder")
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file, but a store is a folder: choose another name")
-    found = (path / manifests.NAME).exists()
+    found = (path / manifest.NAME).exists()
     if mode == "append" and not found:
         raise UsageError(f"{path} is not a store, so nothing can be appended: make one with mode='create'")
     if not found:
@@ -48,7 +47,7 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
         raise _exists(path)
     lock = WriterLock(path)
     try:
-        if (path / manifests.NAME).exists():  # perhaps since a moment ago: another writer made it
+        if (path / manifest.NAME).exists():  # perhaps since a moment ago: another writer made it
             if mode == "create":
                 raise _exists(path)
             return _continue(path, lock)
@@ -73,7 +72,7 @@ def _refuse_foreign(path: Path) -> None:
     names = _names(path)
     if any(_SHARD.fullmatch(name) for name in names):
         raise FormatError(
-            f"{path} has shards, but its {manifests.NAME} is missing: restore it from a copy, or keep what is good "
+            f"{path} has shards, but its {manifest.NAME} is missing: restore it from a copy, or keep what is good "
             "with `cordwood verify --salvage`"
         )
     others = [name for name in names if name != LOCK_NAME and not _PART.fullmatch(name)]
@@ -111,9 +110,9 @@ def _remove_parts(path: Path) -> None:
 
 def _continue(path: Path, lock: WriterLock) -> OpenFolder:
     """What was finished; what was not is removed, and the index is mended."""
-    manifest = manifests.read(path)
+    stored = manifest.read(path)
     index = shard_index.read(path)
-    wanted = manifest.schema.hash if manifest.schema is not None else None
+    wanted = stored.schema.hash if stored.schema is not None else None
     for number in (index.records["schema_hash"] != (wanted or 0)).nonzero()[0].tolist() if len(index.records) else ():
         raise FormatError(
             f"{path / shard_name(number)}: this shard is damaged or has other fields than the store: nothing is "
@@ -121,7 +120,7 @@ def _continue(path: Path, lock: WriterLock) -> OpenFolder:
         )
     _remove_parts(path)
     shard_index.mend(path, index)
-    return OpenFolder(path, lock, manifest, index.samples, len(index.records))
+    return OpenFolder(path, lock, stored, index.samples, len(index.records))
 
 
 def sync_parent(path: Path) -> None:

@@ -21,8 +21,7 @@ from cordwood.common.forks import ForkSafeLock
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import shard_index
+from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.rows import RowLayout, pack_states
 from cordwood.store.format.shard_file import ShardEnds, read_ends_of, shard_name
 from cordwood.store.reading.plans import LoadedPlans
@@ -31,7 +30,7 @@ from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Schema
 _EMPTY = Schema.from_json({"kind": "dict", "keys": [], "items": []})
 
 
-def common_schema(paths: Sequence[Path], found: Sequence[manifests.Manifest]) -> Schema:
+def common_schema(paths: Sequence[Path], found: Sequence[manifest.Manifest]) -> Schema:
     """The schema of all stores that have one."""
     there = [(path, one.schema) for path, one in zip(paths, found, strict=True) if one.schema is not None]
     for path, schema in there[1:]:
@@ -43,7 +42,7 @@ def common_schema(paths: Sequence[Path], found: Sequence[manifests.Manifest]) ->
     return there[0][1] if there else _EMPTY
 
 
-def check_meanings(paths: Sequence[Path], found: Sequence[manifests.Manifest]) -> None:
+def check_meanings(paths: Sequence[Path], found: Sequence[manifest.Manifest]) -> None:
     """Labels, and bytes that are images, must not mean one thing in one store and another in the next."""
     there = [(path, one.fields) for path, one in zip(paths, found, strict=True) if one.schema is not None]
     for path, fields in there[1:]:
@@ -66,7 +65,7 @@ def records_of(path: Path, schema: Schema | None) -> shard_index.Records:
     records = shard_index.read(path).records
     if schema is None and len(records):
         raise FormatError(
-            f"{path / manifests.NAME}: it knows of no samples, but there are {len(records)} shards: the file is older "
+            f"{path / manifest.NAME}: it knows of no samples, but there are {len(records)} shards: the file is older "
             "than they are; restore it from a copy, or make a new store of the shards with `cordwood verify --salvage`"
         )
     return records
@@ -104,7 +103,7 @@ class Shards:
         self.sparse = sparse
         self.paths = tuple(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay links
         self.threads = threads
-        self.manifests = tuple(manifests.read(path) for path in self.paths)
+        self.manifests = tuple(manifest.read(path) for path in self.paths)
         self.schema = common_schema(self.paths, self.manifests)
         check_meanings(self.paths, self.manifests)
         self.layout = RowLayout(self.schema)
@@ -136,7 +135,7 @@ class Shards:
         return int(self._firsts[-1])
 
     @property
-    def fields(self) -> tuple[manifests.FieldEntry, ...]:
+    def fields(self) -> tuple[manifest.FieldEntry, ...]:
         """What is recorded of every leaf, by the first store that has samples."""
         return next((one.fields for one in self.manifests if one.schema is not None), ())
 
