@@ -6,6 +6,7 @@ Hypothesis draws the same examples every time, so that a red run is red for ever
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -26,3 +27,12 @@ def imports_are_no_garbage() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Take SIGINT as a program in the foreground does; processes that tests start inherit this.
+
+    `nohup`, `&` in a script and many CI systems start processes that ignore it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -173,3 +173,10 @@ def test_a_second_ctrl_c_does_not_wait(host: JobHost, wholes: dict[str, Whole], 
     assert host.run(**job, hits=twice).told["hits"] == 2
     assert host.run(**job).code == 0
     assert_whole(folder / "s", wholes["single"])
+
+
+def test_a_job_in_the_background_is_immune_to_ctrl_c(host: JobHost, wholes: dict[str, Whole], folder: Path) -> None:
+    job: dict[str, Any] = {"dest": str(folder / "s"), "form": "single", "workers": 2, "ignores_interrupts": True}
+    told = host.run(**job, hits=[{"whom": "group", "signal": signal.SIGINT, "inputs": 150}]).told
+    assert (told["hits"], told["resumed"]) == (1, 0)
+    assert_whole(folder / "s", wholes["single"])

@@ -3,7 +3,8 @@
     python unguarded_job.py '{"dest": "train.cordwood", "form": "single", "workers": 2}'
 
 Something can happen to it on its way: `hits` are signals to itself, to its group or to a worker when so many inputs
-are packed, `at_call` is a kill right before a call to the file system, `torn` after half of the bytes of a write.
+are packed, `at_call` is a kill right before a call to the file system, `torn` after half of the bytes of a write. With
+`ignores_interrupts` it ignores SIGINT, as a job in the background does.
 """
 
 import json
@@ -32,6 +33,8 @@ engine._CHECKPOINT_SHARE = 0
 engine.CHECKPOINT_SECONDS = settings.get("checkpoints", 0)
 if settings.get("fork", True):
     fork_workers()
+if settings.get("ignores_interrupts"):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Numbers:

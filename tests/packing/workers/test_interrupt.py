@@ -26,13 +26,22 @@ def test_a_program_that_handles_it_itself_goes_on_doing_so() -> None:
     def own(number: int, frame: Any) -> None:
         seen.append(number)
 
-    before = signal.signal(signal.SIGINT, own)
+    assert_left_alone(own)
+    assert seen == [signal.SIGINT]
+
+
+def test_a_program_that_ignores_it_goes_on_doing_so() -> None:
+    assert_left_alone(signal.SIG_IGN)
+
+
+def assert_left_alone(disposition: Any) -> None:
+    """Fail if an interrupt in a program with this handler is noticed, or the handler is another one afterwards."""
+    before = signal.signal(signal.SIGINT, disposition)
     try:
         with Interruption() as interrupted:
             signal.raise_signal(signal.SIGINT)
             assert not interrupted()
-        assert seen == [signal.SIGINT]
-        assert signal.getsignal(signal.SIGINT) is own
+        assert signal.getsignal(signal.SIGINT) is disposition
     finally:
         signal.signal(signal.SIGINT, before)
 
