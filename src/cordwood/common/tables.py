@@ -1,8 +1,7 @@
 """Tables and titled lists for a terminal, with columns that are narrowed in turns if they do not fit.
 
-widths = fit([headings, *rows], 100, ((0, 36), (1, 22)))
-for row in rows:
-    print(table_line(row, widths, right={1}))
+for line in table([headings, *rows], 100, ((0, 36), (1, 22)), right={1}):
+    print(line)
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -10,6 +9,17 @@ from collections.abc import Collection, Iterator, Sequence
 from cordwood.common.text import printable, shortened
 
 _TITLE = 10  # columns that the title of a list takes
+
+
+def table(
+    rows: Sequence[tuple[str, ...]], width: int, give_way: Sequence[tuple[int, int]], right: Collection[int]
+) -> Iterator[str]:
+    """The lines of a table: headings, which are the first row, a rule, and the other rows; arguments as below."""
+    widths = fit(rows, width, give_way)
+    for number, row in enumerate(rows):
+        yield table_line(row, widths, right)
+        if not number:
+            yield rule(widths)
 
 
 def fit(rows: Sequence[tuple[str, ...]], width: int, give_way: Sequence[tuple[int, int]]) -> list[int]:

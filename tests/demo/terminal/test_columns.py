@@ -42,7 +42,7 @@ def test_the_meaning_of_a_word_goes_on_to_its_right() -> None:
 def test_figures_are_aligned_to_the_right() -> None:
     assert table(("way", "bytes"), [("a file", "12"), ("x", "1,234,567")]) == [
         "  way         bytes",
-        "  -----------------",
+        "  ------  ---------",
         "  a file         12",
         "  x       1,234,567",
     ]

@@ -12,6 +12,8 @@ import shlex
 import textwrap
 from collections.abc import Collection, Sequence
 
+from cordwood.common import tables
+
 WIDTH = 80
 MARGIN = "  "
 
@@ -41,15 +43,8 @@ def folded(line: str) -> list[str]:
 
 def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: Collection[int] = (0,)) -> list[str]:
     """Headings, a rule, and the rows: names to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    lines = [
-        MARGIN.join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in [headings, *rows]
-    ]
-    return indented([lines[0], "-" * len(lines[0]), *lines[1:]])
+    right = {column for column in range(len(headings)) if column not in left}
+    return indented([*tables.table([headings, *rows], WIDTH, (), right)])
 
 
 def command_lines(command: str) -> list[str]:

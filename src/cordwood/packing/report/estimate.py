@@ -7,7 +7,7 @@ from typing import Any
 
 from cordwood.common.html import plain
 from cordwood.common.numbers import clock_text, few_digits, rough_milliseconds
-from cordwood.common.tables import fit, rule, section, table_line
+from cordwood.common.tables import section, table
 from cordwood.common.text import counted, human, printable
 from cordwood.packing.report.startup_cost import advice, counts
 from cordwood.store.inspecting.result import StoreInspection
@@ -15,6 +15,7 @@ from cordwood.store.inspecting.text import plan_lines
 
 _HEADINGS = ("", "a sample", "all", "")
 _FIELDS = ("field", "before", "after", "ratio")
+_GIVE_WAY = ((3, 12), (0, 12))
 _FULL = 0.9  # of the free space: other programs write too
 _HARDLY = 0.8  # of the time to preprocess: the difference of two times that near each other is mostly noise
 
@@ -154,9 +155,9 @@ class Estimate:
         whole = "" if self.of_inputs is None else f" of {self.of_inputs:,}"
         spread = "the first ones" if self.of_inputs is None else "spread evenly"
         lines = [f"dry run: {counted(self.inputs, 'input')}{whole} of {printable(self.source)}, {spread}", ""]
-        lines += _table([_FIELDS, *self._fields()], width, right={1, 2, 3})
+        lines += table([_FIELDS, *self._fields()], width, _GIVE_WAY, right={1, 2, 3})
         lines += [*section("plans", plan_lines(self.inspection), width), ""]
-        lines += _table([_HEADINGS, *self._rows()], width, right={1, 2})
+        lines += table([_HEADINGS, *self._rows()], width, _GIVE_WAY, right={1, 2})
         lines += section("failed", [*self.failures], width)
         if self.failed > len(self.failures):
             lines.append(f"          {self.failed:,} failed in all")
@@ -220,14 +221,6 @@ class Estimate:
         if self.all_seconds is not None and (told := advice(self.all_seconds, self.starting_seconds, self.workers)):
             yield told
         yield self.verdict
-
-
-def _table(rows: list[tuple[str, str, str, str]], width: int, right: set[int]) -> Iterator[str]:
-    widths = fit(rows, width, ((3, 12), (0, 12)))
-    for number, row in enumerate(rows):
-        yield table_line(row, widths, right)
-        if not number:
-            yield rule(widths)
 
 
 def _each(total: int, samples: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cordwood.common.numbers import four_digits, percent_of
-from cordwood.common.tables import fit, rule, section, table_line
+from cordwood.common.tables import section, table
 from cordwood.common.text import counted, human, printable, shortened
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
 from cordwood.store.schema.schema import described
@@ -140,22 +140,15 @@ def _fields(inspection: StoreInspection, max_rows: int | None, width: int) -> It
     if not rows:
         return
     cells = [cells_of(row, inspection.samples) for row in rows]
-    widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
-    yield table_line(HEADINGS, widths, RIGHT)
-    yield rule(widths)
-    yield from (table_line(row, widths, RIGHT) for row in cells)
+    yield from table([HEADINGS, *cells], width, _GIVE_WAY, RIGHT)
     if len(rows) < len(inspection.fields):
         yield f"... {len(inspection.fields) - len(rows)} more fields (all: .fields, or --all)"
 
 
 def _values(inspection: StoreInspection, max_rows: int | None, width: int) -> Iterator[str]:
     cells = [value_cells(row) for row in inspection.fields[:max_rows] if row.values is not None]
-    if not cells:
-        return
-    widths = fit([VALUE_HEADINGS, *cells], width, _VALUES_GIVE_WAY)
-    yield table_line(VALUE_HEADINGS, widths, VALUES_RIGHT)
-    yield rule(widths)
-    yield from (table_line(row, widths, VALUES_RIGHT) for row in cells)
+    if cells:
+        yield from table([VALUE_HEADINGS, *cells], width, _VALUES_GIVE_WAY, VALUES_RIGHT)
 
 
 def basis(inspection: StoreInspection) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cordwood.common.tables import fit, rule, section, table_line
+from cordwood.common.tables import fit, rule, section, table, table_line
 from cordwood.common.text import human, printable, shortened
 from cordwood.tensors.inspecting.result import Inspection, NeededGlobal, TensorRow
 
@@ -181,16 +181,7 @@ def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[st
                 printable(", ".join(notes)),
             )
         )
-    widths = fit(rows, width, _GIVE_WAY_OF_LINES)
-    for number, row in enumerate(rows):
-        cells = [
-            shortened(cell, column).rjust(column) if 2 <= place <= 5 else shortened(cell, column).ljust(column)
-            for place, (cell, column) in enumerate(zip(row, widths, strict=True))
-            if column
-        ]
-        yield "  ".join(cells).rstrip()
-        if number == 0:
-            yield rule(widths)
+    yield from table(rows, width, _GIVE_WAY_OF_LINES, right=range(2, 6))
 
 
 def format_total(inspections: list[Inspection]) -> str:
