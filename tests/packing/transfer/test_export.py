@@ -143,7 +143,7 @@ def test_folders_that_hold_something(tmp_path: Path) -> None:
     for inside in (store, store / "out"):
         with pytest.raises(UsageError, match="in the store itself"):
             export(store, inside)
-    with pytest.raises(UsageError, match="'pt', 'cord'"):
+    with pytest.raises(UsageError, match="'pt' or 'cord'"):
         export(store, tmp_path / "other", "npy")
     with pytest.raises(UsageError, match="does not exist"):
         export(tmp_path / "nothing", tmp_path / "other")

@@ -281,7 +281,7 @@ def test_a_file_object_is_written_where_it_stands() -> None:
         ("weights.crd", {}, r"did you mean \.cord\? \(format='pt' writes"),
         ("m.npy", {}, r"'m\.npy': \.npy is NumPy's format.*use \.pt or \.cord, or numpy\.save \(format='pt'"),
         ("x.pt", {"format": "zip"}, "format must be 'pt', 'cord' or 'pt-legacy', got 'zip'"),
-        ("x.cord", {"goal": "tiny"}, "goal='tiny' is not known"),
+        ("x.cord", {"goal": "tiny"}, "goal must be 'small', 'balanced', 'fast' or 'raw', got 'tiny'"),
         ("x.pt", {"goal": "small"}, "goal='small' is for .cord files"),
         ("x.cord", {"compress": True}, "compress is for .pt files"),
         ("x.cord", {"compress": False}, "compress is for .pt files"),
