@@ -8,8 +8,7 @@ transformed or not: what cannot be stacked is a list (also what some samples lac
 lack is None), a tuple stays a tuple, and numbers have one dtype whichever comes first.
 """
 
-import copy
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from cordwood.feed.batches.padding import from_numpy
+from cordwood.feed.device.nesting import like_mapping
 from cordwood.store.schema.schema import ROOT_NAME
 
 Ragged = tuple[str, str, str]  # a field, and two shapes that differ
@@ -83,16 +83,7 @@ class SampleBatch:
             )
             for key in keys
         }
-        if type(first) is dict:
-            return items
-        try:
-            if isinstance(first, MutableMapping):
-                made = copy.copy(first)  # it may have more to it than its items
-                made.update(items)
-                return made
-            return type(first)(items)  # type: ignore[call-arg]
-        except TypeError:
-            return items
+        return items if type(first) is dict else like_mapping(first, items)
 
     def _sequence(self, name: str, first: Any, values: list[Any]) -> Any:
         labels: Sequence[str] = getattr(first, "_fields", None) or [str(place) for place in range(len(first))]

@@ -35,16 +35,19 @@ def replaced(data: Any, change: Callable[[Any], Any]) -> Any:
 
 def _mapping(data: Mapping[Any, Any], change: Callable[[Any], Any]) -> Mapping[Any, Any]:
     new = {key: replaced(value, change) for key, value in data.items()}
-    if all(new[key] is value for key, value in data.items()):
-        return data
+    return data if all(new[key] is value for key, value in data.items()) else like_mapping(data, new)
+
+
+def like_mapping(data: Mapping[Any, Any], items: dict[Any, Any]) -> Mapping[Any, Any]:
+    """A mapping of the same type with these items; a dict where that type cannot be made."""
     try:
         if not isinstance(data, MutableMapping):
-            return cast(Any, type(data))(new)  # type: ignore[no-any-return]
-        # A copy and not a new one: a type of somebody's own may carry more than its items.
+            return cast(Any, type(data))(items)  # type: ignore[no-any-return]
+        # A copy and not a new one: a type that a user defined may carry more than its items.
         clone = copy.copy(data)
-        clone.update(new)
+        clone.update(items)
     except TypeError:  # it can be neither copied and updated nor made from a dict
-        return new
+        return items
     return clone
 
 

@@ -18,7 +18,7 @@ import torch
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.schema.schema import shown_names
-from cordwood.store.writing.batch_rows import refuse_collated
+from cordwood.store.writing.batch_rows import below, odd_part, refuse_collated, transposed
 
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -111,12 +111,12 @@ def _lengths(part: Any) -> Iterator[int]:
 
 def _rows(part: Any, length: int, name: str) -> list[Any]:
     if isinstance(part, Mapping):
-        columns = [_rows(each, length, _below(name, key)) for key, each in part.items()]
+        columns = [_rows(each, length, below(name, key)) for key, each in part.items()]
         kind = OrderedDict if isinstance(part, OrderedDict) else dict
-        return [kind(zip(part, values, strict=True)) for values in _transposed(columns, length)]
+        return [kind(zip(part, values, strict=True)) for values in transposed(columns, length)]
     if isinstance(part, tuple):
-        columns = [_rows(each, length, _below(name, key)) for key, each in enumerate(part)]
-        made = _transposed(columns, length)
+        columns = [_rows(each, length, below(name, key)) for key, each in enumerate(part)]
+        made = transposed(columns, length)
         return [type(part)(*values) for values in made] if hasattr(part, "_fields") else made
     if not isinstance(part, torch.Tensor | np.ndarray | list):
         raise _odd(name, f"is {brief(part)}", length)
@@ -127,16 +127,5 @@ def _rows(part: Any, length: int, name: str) -> list[Any]:
     return list(part.unbind(0)) if isinstance(part, torch.Tensor) else list(part)
 
 
-def _transposed(columns: list[list[Any]], length: int) -> list[Any]:
-    return list(zip(*columns, strict=True)) if columns else [()] * length
-
-
-def _below(name: str, key: object) -> str:
-    return f"{name}.{key}" if name else str(key)
-
-
 def _odd(name: str, found: str, length: int) -> UsageError:
-    where = f"part {name!r} of the batch" if name else "the batch"
-    return UsageError(
-        f"{where} that a transform returned {found}, but other parts have {length} rows: every part has one value a row"
-    )
+    return odd_part(name, found, length, "the batch that a transform returned")

@@ -75,19 +75,19 @@ def _cut(part: Any, length: int, name: str, *, top: bool = False) -> list[Any]:
     """A part of the batch as the parts of its rows."""
     if isinstance(part, _ARRAYS):
         if _length(part) != length:
-            raise _odd(name, f"has shape {tuple(part.shape)}", length)
+            raise odd_part(name, f"has shape {tuple(part.shape)}", length)
         return list(part.unbind(0)) if isinstance(part, torch.Tensor) else list(part)
     if isinstance(part, dict):
-        columns = [_cut(item, length, _below(name, key)) for key, item in part.items()]
+        columns = [_cut(item, length, below(name, key)) for key, item in part.items()]
         kind = type(part)
-        return [kind(zip(part, values, strict=True)) for values in _transposed(columns, length)]
+        return [kind(zip(part, values, strict=True)) for values in transposed(columns, length)]
     if not isinstance(part, list | tuple):
-        raise _odd(name, f"is {brief(part)}", length)
+        raise odd_part(name, f"is {brief(part)}", length)
     if not top and not _is_structure(part, length, name):
         return list(part)
     keys = getattr(part, "_fields", range(len(part)))
-    columns = [_cut(item, length, _below(name, key)) for key, item in zip(keys, part, strict=True)]
-    made = _transposed(columns, length)
+    columns = [_cut(item, length, below(name, key)) for key, item in zip(keys, part, strict=True)]
+    made = transposed(columns, length)
     return [type(part)(*values) for values in made] if hasattr(part, "_fields") else [type(part)(v) for v in made]
 
 
@@ -102,7 +102,7 @@ def _is_structure(part: Sequence[Any], length: int, name: str) -> bool:
             f"row {length} of them? Pass a list of samples"
         )
     if not each and len(part) != length:
-        raise _odd(name, f"has {len(part)} items", length)
+        raise odd_part(name, f"has {len(part)} items", length)
     return each
 
 
@@ -110,14 +110,17 @@ def _cut_length(part: Any) -> int | None:
     return next(_lengths(part), None) if isinstance(part, dict) else _length(part)
 
 
-def _transposed(columns: list[list[Any]], length: int) -> list[tuple[Any, ...]]:
+def transposed(columns: list[list[Any]], length: int) -> list[Any]:
+    """The values of each row, of those of each column."""
     return list(zip(*columns, strict=True)) if columns else [()] * length
 
 
-def _below(name: str, key: object) -> str:
+def below(name: str, key: object) -> str:
+    """The name of a part of a part."""
     return f"{name}.{key}" if name else str(key)
 
 
-def _odd(name: str, found: str, length: int) -> UsageError:
-    where = f"part {name!r} of the batch" if name else "the batch"
+def odd_part(name: str, found: str, length: int, batch: str = "the batch") -> UsageError:
+    """The error for a part of a batch that has not one value per row."""
+    where = f"part {name!r} of {batch}" if name else batch
     return UsageError(f"{where} {found}, but other parts have {length} rows: every part has one value a row")
