@@ -18,6 +18,7 @@ from cordwood.feed.order.fingerprints import fingerprint, fingerprint_of
 from cordwood.feed.state import OrderIdentity, OrderPosition, check_drawn, new_state, read_state
 from tests.store.support.packed import images, pack
 
+GOLDEN = Path(__file__).parent.parent / "golden" / "store"
 WHO = OrderIdentity(seed=3, shuffle=True, samples=1000, store=77, sampler=0, drop_last=False, pad=False)
 WRONG = [None, "1", 1.0, [], {}, -1, 2**64, float("nan"), 1 << 20_000, object()]
 ANYTHING = st.recursive(
@@ -151,6 +152,16 @@ def test_a_copy_of_a_store_has_the_same_fingerprint(tmp_path: Path) -> None:
     found = fingerprint_of(ds)
     assert found == fingerprint_of(cw.open(tmp_path / "b")) == fingerprint_of(cw.open(tmp_path / "a"))
     assert 0 < found < 2**53
+
+
+def test_fingerprints_in_saved_states_stay_valid() -> None:
+    ds = cw.open(GOLDEN / "labelled-small.cordwood")
+    assert [fingerprint_of(view) for view in (ds, ds[1:], ds.select("0"), ds.subset([2, 0]))] == [
+        8900311667297173,
+        8750201436341203,
+        4040136718365975,
+        2465062112019809,
+    ]
 
 
 def test_a_store_packed_anew_of_the_same_samples_has_the_same_fingerprint(tmp_path: Path) -> None:

@@ -218,6 +218,12 @@ def test_it_pickles_by_path(ds: cw.Dataset) -> None:
             assert again.names == view.names
 
 
+def test_the_pickled_state_stays_what_it_was(ds: cw.Dataset) -> None:
+    reopen, state = ds[7:1:-2].select("label").__reduce__()
+    assert (reopen.__module__, reopen.__qualname__) == ("cordwood.store.dataset", "_reopened")
+    assert state == ((str(ds.path),), (len(ds),), None, range(7, 1, -2), ("label",), ())
+
+
 def test_torchs_subsets(ds: cw.Dataset) -> None:
     assert_all_same([Subset(ds, [8, 0])[i] for i in range(2)], [SAMPLES[8], SAMPLES[0]])
     assert_all_same(Subset(ds, [8, 0, 4]).__getitems__([1, 2]), [SAMPLES[0], SAMPLES[4]])

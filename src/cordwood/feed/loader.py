@@ -34,7 +34,6 @@ from cordwood.feed.state import LAST_EPOCH, OrderIdentity, OrderPosition, check_
 from cordwood.feed.stats import Stats
 from cordwood.store import Dataset
 from cordwood.store.reading.buffers import idle_bytes
-from cordwood.store.reading.reader import Reader
 
 log = logging.getLogger("cordwood.feed")
 
@@ -145,13 +144,13 @@ class Loader:
         )
         self._memory = one_of("memory", memory, shard_memory.CHOICES)
         self._skip = one_of("on_damage", on_damage, ("raise", "skip")) == "skip"
-        leaves = self._store._assembler.leaves
+        leaves = self._store.read_plan.assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
         check_first(self._store, self._treatments)
         self._seeded = any(one.draw is not None for one in self._treatments.values()) or sample_transform is not None
         names = [leaf.name for leaf in leaves]
         transformed = sample_transform is not None
-        self._collation = Collation(collate, names, self._store._names, transformed, later=True)
+        self._collation = Collation(collate, names, self._store.read_plan.names, transformed, later=True)
         self._check_together()
         if transform is not None:
             warn_if_random(transform, stacklevel=3)  # behind the check of keywords
@@ -242,16 +241,15 @@ class Loader:
     def _readable(self) -> Dataset:
         """The dataset to read from: the caller's own, or one whose shards a thread brings into memory."""
         if self._reading is None:
-            reader, choice = self._store.reader, self._store._choice
-            shards = reader.shards_of(choice)
-            chosen = shard_memory.chosen(self._memory, reader, shards)
+            plan = self._store.read_plan
+            shards = plan.reader.shards.shards_of(plan.selection)
+            chosen = shard_memory.chosen(self._memory, plan.reader, shards)
             self._memory = chosen.memory
             self._reading = self._store
             if chosen != ("mmap", False):
-                own = Reader(reader.paths, threads=reader.threads, lengths=reader.lengths, sparse=chosen.sparse)
-                self._reading = Dataset(own, choice, self._store._names, self._store._types)
+                self._reading = Dataset(plan.reopen(sparse=chosen.sparse))
                 if self._memory == "ram":
-                    self._copying = shard_memory.Copying(own, shards)
+                    self._copying = shard_memory.Copying(self._reading.reader, shards)
         return self._reading
 
     def _steps(self) -> RankBatches:

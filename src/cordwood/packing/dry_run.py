@@ -210,7 +210,7 @@ class _Kept:
 
 def _encoding(store: Path, samples: list[Any], clock: Clock) -> float:
     """Seconds a sample, without the time to choose plans, which is spent once."""
-    settled = settled_before(store, open_store(store).reader.manifests[0])
+    settled = settled_before(store, open_store(store).reader.shards.manifests[0])
     encoder = SampleEncoder(settled, threads=1)
 
     def encode() -> None:

@@ -16,8 +16,9 @@ from torch.utils.data import Dataset as TorchDataset
 from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
 from cordwood.store.reading.assemble import Assembler
+from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.reading.reader import Reader
-from cordwood.store.reading.selection import Choice, choose, numbers_of, positions
+from cordwood.store.reading.selection import Choice, choose, positions
 from cordwood.store.values.arrays import known
 
 if TYPE_CHECKING:
@@ -46,35 +47,25 @@ class Dataset(TorchDataset[Any]):
     or spawned, it pickles by the path of its store, and threads may read it at the same time.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        choice: Choice | None = None,
-        names: tuple[str, ...] | None = None,
-        types: Sequence[type] = (),
-    ) -> None:
-        self._reader = reader
-        self._choice = range(len(reader)) if choice is None else choice
-        self._names = names
-        self._types = tuple(types)
-        self._assembler = Assembler(reader, names, self._types)
+    def __init__(self, plan: ReadPlan) -> None:
+        self.read_plan = plan  # not for users: what the Loader reads by
 
     # ---- samples ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._choice)
+        return len(self.read_plan.selection)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int):
-            return self._assembler.sample(self._number(index))
+            return self.read_plan.assembler.sample(self._number(index))
         if isinstance(index, slice):
-            return self._like(choose(self._choice, index))
+            return Dataset(self.read_plan.select(choose(self.read_plan.selection, index)))
         if isinstance(index, list | np.ndarray | torch.Tensor | range) and getattr(index, "ndim", 1) != 0:
-            return self._assembler.batch(numbers_of(self._choice, index))
+            return self.read_plan.assembler.batch(self.read_plan.numbers(index))
         if isinstance(index, tuple):
             raise UsageError(f"ds[{', '.join(map(str, index))}] names several samples: pass a list, ds[{list(index)}]")
         try:
-            return self._assembler.sample(self._number(operator.index(index)))
+            return self.read_plan.assembler.sample(self._number(operator.index(index)))
         except TypeError:
             raise UsageError(
                 f"a sample is asked for by its number, some by a slice, list or tensor, not by {type(index).__name__}"
@@ -87,21 +78,21 @@ class Dataset(TorchDataset[Any]):
             return ""
         if name not in self.names:
             return did_you_mean(name, self.names)
-        top = self._names is None and self.schema.root.kind == "dict" and "." not in name
+        top = self.read_plan.names is None and self.schema.root.kind == "dict" and "." not in name
         return f": ds.select({name!r}) reads that field alone" + (f", ds[0][{name!r}] is one sample's" if top else "")
 
     def __getitems__(self, indices: Any) -> list[Any]:
         """Some samples, not collated: what a ``DataLoader`` asks for."""
-        return self._assembler.samples(numbers_of(self._choice, indices))
+        return self.read_plan.assembler.samples(self.read_plan.numbers(indices))
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
     def _number(self, index: int) -> int:
-        count = len(self._choice)
-        if not -count <= index < count:
-            raise IndexError(f"sample {index} of {count}")
-        return int(self._choice[index])
+        selection = self.read_plan.selection
+        if not -len(selection) <= index < len(selection):
+            raise IndexError(f"sample {index} of {len(selection)}")
+        return int(selection[index])
 
     # ---- views -----------------------------------------------------------------------------------------------------
 
@@ -112,7 +103,7 @@ class Dataset(TorchDataset[Any]):
 
             validation = ds.subset(range(0, len(ds), 10))
         """
-        return self._like(numbers_of(self._choice, indices).copy())  # the caller's array may change
+        return Dataset(self.read_plan.select(self.read_plan.numbers(indices).copy()))  # the caller's array may change
 
     def select(self, *names: str) -> "Dataset":
         """A dataset of tuples of these fields, which reads nothing else.
@@ -125,34 +116,33 @@ class Dataset(TorchDataset[Any]):
         """
         if not names or not all(isinstance(name, str) for name in names):
             raise UsageError(f"select takes names of fields: {', '.join(self.names)}")
-        if self._names is not None and not set(names) <= set(self._names):
-            raise UsageError(f"these samples have only {', '.join(self._names)}: select from the whole dataset instead")
-        return Dataset(self._reader, self._choice, names, self._types)
-
-    def _like(self, choice: Choice) -> "Dataset":
-        return Dataset(self._reader, choice, self._names, self._types)
+        have = self.read_plan.names
+        if have is not None and not set(names) <= set(have):
+            raise UsageError(f"these samples have only {', '.join(have)}: select from the whole dataset instead")
+        plan = self.read_plan
+        return Dataset(ReadPlan(plan.reader, plan.selection, names, plan.types))
 
     # ---- what it holds -----------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> "Path":
         """The folder of the store (of the first one, where several were put together)."""
-        return self._reader.paths[0]
+        return self.read_plan.reader.shards.paths[0]
 
     @property
     def reader(self) -> Reader:
         """What reads the shards."""
-        return self._reader
+        return self.read_plan.reader
 
     @property
     def schema(self) -> "Schema":
         """What samples of the store are made of."""
-        return self._reader.schema
+        return self.read_plan.reader.schema
 
     @property
     def names(self) -> tuple[str, ...]:
         """The fields that samples of this dataset have, in order."""
-        return self._names if self._names is not None else self.schema.names
+        return self.schema.names if self.read_plan.names is None else self.read_plan.names
 
     def column(self, name: str) -> torch.Tensor:
         """A number field of all samples as one tensor, read without the rest.
@@ -164,10 +154,10 @@ class Dataset(TorchDataset[Any]):
         leaf = self.schema.leaf(name)
         if leaf.column < 0:
             raise UsageError(f"field {name!r} is no number: ask for it in batches, ds.select({name!r})[[0, 1, 2]]")
-        only = Assembler(self._reader, (name,))
+        only = Assembler(self.read_plan.reader, (name,))
         parts = []
         for start in range(0, len(self), _AT_ONCE):
-            (part,) = only.batch(positions(choose(self._choice, slice(start, start + _AT_ONCE))))
+            (part,) = only.batch(positions(choose(self.read_plan.selection, slice(start, start + _AT_ONCE))))
             if not isinstance(part, torch.Tensor):
                 raise UsageError(f"field {name!r} is missing in some samples, so it has no column: read it in batches")
             parts.append(part)
@@ -192,7 +182,7 @@ class Dataset(TorchDataset[Any]):
         """The one field whose values have names, and the names."""
         found = [
             (leaf, field.classes)
-            for leaf, field in zip(self.schema.leaves, self._reader.fields, strict=True)
+            for leaf, field in zip(self.schema.leaves, self.read_plan.reader.shards.fields, strict=True)
             if field.classes is not None
         ]
         if len(found) != 1:
@@ -206,21 +196,15 @@ class Dataset(TorchDataset[Any]):
     # ---- for torch and for people ------------------------------------------------------------------------------------
 
     def __reduce__(self) -> "tuple[Callable[..., Dataset], tuple[Any, ...]]":
-        state = (
-            tuple(map(str, self._reader.paths)),
-            self._reader.lengths,
-            self._reader.threads,
-            self._choice,
-            self._names,
-            self._types,
-        )
-        return _reopened, state
+        plan, reader = self.read_plan, self.read_plan.reader
+        paths = tuple(map(str, reader.shards.paths))
+        return _reopened, (paths, reader.shards.lengths, reader.threads, plan.selection, plan.names, plan.types)
 
     def inspect(self) -> "StoreInspection":
         """What the store holds: fields, plans, sizes, statistics; the same as ``cw.inspect(path)``."""
         from cordwood.store.inspecting.inspect import inspect_reader  # statistics and words are needed by people only
 
-        return inspect_reader(self._reader)
+        return inspect_reader(self.read_plan.reader)
 
     def _repr_html_(self) -> str:
         from cordwood.store.inspecting.html import format_dataset_html
@@ -242,4 +226,4 @@ def _reopened(
     types: Sequence[type],
 ) -> Dataset:
     """Unpickled: the same samples of the same stores, also if these have grown meanwhile."""
-    return Dataset(Reader([*paths], threads=threads, lengths=lengths), choice, names, types)
+    return Dataset(ReadPlan(Reader([*paths], threads=threads, lengths=lengths), choice, names, types))

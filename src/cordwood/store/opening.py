@@ -16,6 +16,7 @@ from cordwood.store.dataset import Dataset
 from cordwood.store.format.manifest import NAME
 from cordwood.store.format.new_folder import set_aside
 from cordwood.store.format.unfinished import unfinished
+from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.reading.reader import Reader
 from cordwood.store.reading.selection import positions
 from cordwood.store.writing.options import checked_threads
@@ -50,7 +51,7 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
         warnings.warn(
             f"{os.fspath(path)} has {counted(len(reader), 'sample')} so far: {told}", stacklevel=3
         )  # behind the check
-    return Dataset(reader, types=tuple(types))
+    return Dataset(ReadPlan(reader, types=tuple(types)))
 
 
 def _check_there(path: Path) -> None:
@@ -87,17 +88,18 @@ def concat(datasets: Sequence[Dataset]) -> Dataset:
     parts = list(datasets)
     if not parts or not all(isinstance(part, Dataset) for part in parts):
         raise UsageError("concat takes a list of datasets that cw.open gave; for others use torch's ConcatDataset")
-    if len({part._names for part in parts}) > 1:
+    plans = [part.read_plan for part in parts]
+    if len({plan.names for plan in plans}) > 1:
         raise UsageError("concat: the datasets have different fields selected; select after putting them together")
-    readers = [part._reader for part in parts]
+    readers = [plan.reader for plan in plans]
     together = Reader(
-        [path for reader in readers for path in reader.paths],
+        [path for reader in readers for path in reader.shards.paths],
         threads=readers[0].threads,
-        lengths=[length for reader in readers for length in reader.lengths],
+        lengths=[length for reader in readers for length in reader.shards.lengths],
     )
     starts = np.cumsum([0, *(len(reader) for reader in readers)]).tolist()
-    types = tuple(dict.fromkeys(kind for part in parts for kind in part._types))
-    if all(isinstance(part._choice, range) and part._choice == range(len(part._reader)) for part in parts):
-        return Dataset(together, None, parts[0]._names, types)
-    numbers = np.concatenate([positions(part._choice) + start for part, start in zip(parts, starts, strict=False)])
-    return Dataset(together, numbers, parts[0]._names, types)
+    types = tuple(dict.fromkeys(kind for plan in plans for kind in plan.types))
+    if all(isinstance(plan.selection, range) and plan.selection == range(len(plan.reader)) for plan in plans):
+        return Dataset(ReadPlan(together, None, plans[0].names, types))
+    numbers = np.concatenate([positions(plan.selection) + start for plan, start in zip(plans, starts, strict=False)])
+    return Dataset(ReadPlan(together, numbers, plans[0].names, types))

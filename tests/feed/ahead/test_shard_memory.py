@@ -69,7 +69,7 @@ def test_the_choice(
     monkeypatch.setattr(memory, "available", lambda: free)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     reader = dataset.reader
-    assert chosen(asked, reader, reader.shards_of(range(100))) == found
+    assert chosen(asked, reader, reader.shards.shards_of(range(100))) == found
 
 
 def test_a_copy_that_does_not_fit_is_refused(dataset: cw.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_store_larger_than_the_memory_gives_the_same_batches(
     loader = cw.Loader(dataset, batch_size=7, shuffle=True)
     found = [batch["x"][:, 0] for batch in loader]
     assert loader._reading is not None
-    assert loader._reading.reader.sparse
+    assert loader._reading.reader.shards.sparse
     monkeypatch.undo()
     plain = [batch["x"][:, 0] for batch in cw.Loader(dataset, batch_size=7, shuffle=True)]
     assert torch.equal(torch.cat(found), torch.cat(plain))

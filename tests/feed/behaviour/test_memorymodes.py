@@ -67,7 +67,7 @@ def test_it_is_a_copy(tmp_path: Path) -> None:
 
 def test_only_the_shards_that_are_needed_are_read(tmp_path: Path) -> None:
     ds = numbered(tmp_path / "s", 60, shard_bytes=2000)
-    needed, _ = ds.reader.shard_of(30)
+    needed, _ = ds.reader.shards.shard_of(30)
     for path in (tmp_path / "s").glob("shard-*"):
         if path != needed:
             path.unlink()
@@ -112,7 +112,7 @@ def test_memory_is_for_stores_on_a_network_that_fit(
     ds = numbered(tmp_path / "s", 20)
     monkeypatch.setattr(memories, "is_remote", lambda path: remote)
     monkeypatch.setattr(memories, "available", lambda: free)
-    assert chosen("auto", ds.reader, ds.reader.shards_of(range(20))) == expected
+    assert chosen("auto", ds.reader, ds.reader.shards.shards_of(range(20))) == expected
     loader = Loader(ds, 8)
     assert numbers_of(loader) == list(range(20))
     assert loader.stats().memory == expected.memory
@@ -126,7 +126,7 @@ def test_processes_on_one_machine_share_its_memory(tmp_path: Path, monkeypatch: 
     kept = {}
     for processes in ("1", "4", "16", "many"):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
-        kept[processes] = chosen("auto", reader, reader.shards_of(range(20))).memory
+        kept[processes] = chosen("auto", reader, reader.shards.shards_of(range(20))).memory
     assert kept == {"1": "ram", "4": "ram", "16": "mmap", "many": "ram"}
 
 

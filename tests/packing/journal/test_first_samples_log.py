@@ -371,7 +371,7 @@ def test_classes_that_were_dropped_stay_dropped(folder: Path, kept: bool) -> Non
         pack(folder / "in", folder / "s", labelled, progress=stop_at(15))
     pack(folder / "in", folder / "s", labelled)
     assert files_of(folder / "s") == files_of(folder / "whole")
-    (field,) = cw.open(folder / "s").reader.manifests[0].fields
+    (field,) = cw.open(folder / "s").reader.shards.manifests[0].fields
     assert field.classes == (("cat", "dog") if kept else None)
 
 

@@ -207,7 +207,7 @@ def test_whether_labels_are_the_sources_is_told_by_the_whole(folder: Path, kept:
 
     for number in (1, 2):
         pack(folder / "in", folder / f"part{number}", labelled, part=(number, 2))
-        (field,) = cw.open(folder / f"part{number}").reader.manifests[0].fields
+        (field,) = cw.open(folder / f"part{number}").reader.shards.manifests[0].fields
         assert field.classes == (("cat", "dog") if kept else None)
     cw.merge([folder / "part1", folder / "part2"], folder / "all")
     assert len(cw.open(folder / "all")) == 10

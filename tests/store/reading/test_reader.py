@@ -50,9 +50,9 @@ def test_shapes_without_the_arrays(tmp_path: Path) -> None:
 def test_where_a_sample_is(path: Path) -> None:
     reader = Reader([path, path], lengths=[5, 12])
     assert len(reader) == 17
-    assert reader.shard_of(4) == (path / shard_name(2), 0)
-    assert reader.shard_of(5) == (path / shard_name(0), 0)
-    assert reader.shard_of(16) == (path / shard_name(5), 1)
+    assert reader.shards.shard_of(4) == (path / shard_name(2), 0)
+    assert reader.shards.shard_of(5) == (path / shard_name(0), 0)
+    assert reader.shards.shard_of(16) == (path / shard_name(5), 1)
 
 
 def remove(path: Path) -> None:

@@ -51,7 +51,7 @@ class Copying:
 
 def _copied(reader: Reader, shards: Numbers, told: list[str]) -> Iterator[list[None]]:
     try:
-        for _ in reader.loading(shards):
+        for _ in reader.shards.loading(shards):
             yield []
         told[0] = "ram"
     except (CordwoodError, OSError, MemoryError) as error:
@@ -69,10 +69,10 @@ class Chosen(NamedTuple):
 
 def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
     """`memory` itself, or what suits the file system where it says "auto"."""
-    size, room = reader.nbytes_of(shards), _SHARE * available()
+    size, room = reader.shards.nbytes_of(shards), _SHARE * available()
     if memory == "auto":
         fits = size * ranks_here() < room  # every rank makes a copy; the system's cache is one for all
-        copied = fits and any(is_remote(path) for path in reader.paths)
+        copied = fits and any(is_remote(path) for path in reader.shards.paths)
         memory = "ram" if copied else "mmap"
     if memory == "ram" and size > available():
         raise UsageError(

@@ -17,7 +17,6 @@ from cordwood.feed.augment import Augmentation
 from cordwood.store import Dataset
 from cordwood.store.reading.encoded_images import CHANNELS
 from cordwood.store.reading.image_treatment import Treatment
-from cordwood.store.reading.selection import numbers_of
 from cordwood.store.schema.schema import Leaf, shown_names
 
 
@@ -34,7 +33,7 @@ def treatments_of(
     true_or_false("channels_last", channels_last)
     found = {}
     for leaf in leaves:
-        if leaf.frame < 0 or not dataset._assembler.holds_arrays(leaf):
+        if leaf.frame < 0 or not dataset.read_plan.assembler.holds_arrays(leaf):
             continue
         if leaf.name not in normal and leaf.name not in augmented and not channels_last:
             continue
@@ -53,12 +52,12 @@ def check_first(dataset: Dataset, treatments: Mapping[int, Treatment]) -> None:
     read."""
     if not len(dataset):
         return
-    first, reader = numbers_of(dataset._choice, [0]), dataset.reader
-    for leaf in dataset._assembler.frames:
+    first, reader = dataset.read_plan.numbers([0]), dataset.reader
+    for leaf in dataset.read_plan.assembler.frames:
         treatment = treatments.get(leaf.frame)
         if treatment is None or not treatment.named:
             continue
-        if leaf.number in dataset._assembler.pictures:
+        if leaf.number in dataset.read_plan.assembler.pictures:
             treatment.check(leaf.name, "uint8", (CHANNELS, 1, 1))
             continue
         shape = None
@@ -74,7 +73,7 @@ def _named(
     """The items of an option, whose names are those of arrays that are read."""
     if given is None:
         return []
-    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and dataset._assembler.holds_arrays(leaf)]
+    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and dataset.read_plan.assembler.holds_arrays(leaf)]
     if not isinstance(given, Mapping):
         raise UsageError(f"{option} is {brief(given)}, but is a dict by names of fields, of {shown_names(arrays)}")
     for name in given:

@@ -22,11 +22,10 @@ from cordwood.feed.batches.collate import PAD, Collation
 from cordwood.feed.batches.padding import Fill, check_fill
 from cordwood.feed.batches.sample_threads import ThreadBatches
 from cordwood.store import Dataset
-from cordwood.store.reading.assemble import Assembler
 from cordwood.store.reading.buffers import Allocate, new_tensor
 from cordwood.store.reading.image_treatment import Seeds, Treatment
 from cordwood.store.reading.reader import ReadOptions
-from cordwood.store.reading.selection import Numbers, numbers_of
+from cordwood.store.reading.selection import Numbers
 from cordwood.store.schema.node import ARRAYS
 from cordwood.store.schema.schema import Leaf
 from cordwood.store.values.arrays import known
@@ -61,8 +60,8 @@ class Samples:
 
     def __call__(self, indices: Numbers, seeds: Seeds) -> list[Any]:
         """The samples of these numbers, each in memory of its own."""
-        numbers = numbers_of(self.dataset._choice, indices)
-        return self.dataset._assembler.samples(numbers, seeds=seeds, delivery=self._delivery)
+        plan = self.dataset.read_plan
+        return plan.assembler.samples(plan.numbers(indices), seeds=seeds, delivery=self._delivery)
 
     def __reduce__(self) -> Any:
         return Samples, (self.dataset, self.treatments, self.threads)
@@ -85,12 +84,12 @@ class BatchMaker:
         by_samples: ThreadBatches | None = None,
         bytes_read: npt.NDArray[np.uint64] | None = None,
     ) -> None:
-        self.dataset = dataset
-        self.sparse = dataset.reader.sparse
+        self.sparse = dataset.reader.shards.sparse
         self.skip = skip
         self.skipped = 0
         self.bytes_read = np.zeros(1, np.uint64) if bytes_read is None else bytes_read
-        self._assembler: Assembler = dataset._assembler
+        self._plan = dataset.read_plan
+        self._assembler = self._plan.assembler
         self._treatments = treatments
         self._collate = partial(collation.field, new=self._new)
         # A field that a whole batch lacks is a list of None: batches have one form, whatever chance brings together.
@@ -117,7 +116,7 @@ class BatchMaker:
     def advise(self, indices: Numbers) -> int:
         """Tell the system which samples come soon; what is wrong with them is told when they are read."""
         with suppress(CordwoodError):
-            return self._assembler.reader.advise(numbers_of(self.dataset._choice, indices), self._assembler.frames)
+            return self._assembler.reader.advise(self._plan.numbers(indices), self._assembler.frames)
         return 0
 
     def batches(self, indices: Numbers, per: int, seeds: Seeds | None, threads: int) -> list["Batch"]:
@@ -135,7 +134,7 @@ class BatchMaker:
         return [Batch(one, len(indices[part])) for one, part in zip(made, parts, strict=True)]
 
     def _read(self, indices: Numbers, per: int, seeds: Seeds | None, threads: int) -> list[Any]:
-        numbers = numbers_of(self.dataset._choice, indices)
+        numbers = self._plan.numbers(indices)
         delivery = ReadOptions(self._treatments, self._allocate, threads, self.bytes_read, self._fills)
         return self._assembler.batches(
             numbers, per, seeds=seeds, delivery=delivery, collate=self._collate, always=self._always
@@ -173,7 +172,7 @@ class BatchMaker:
         good = np.ones(len(indices), np.bool_)
         delivery = ReadOptions(threads=threads)
         for position, index in enumerate(indices):
-            number = numbers_of(self.dataset._choice, indices[position : position + 1])
+            number = self._plan.numbers(indices[position : position + 1])
             try:
                 self._assembler.samples(number, delivery=delivery)
             except FormatError as error:

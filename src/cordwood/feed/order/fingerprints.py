@@ -41,12 +41,12 @@ def fingerprint_of(dataset: Dataset) -> int:
     """
     reader = dataset.reader
     parts: list[int | str | npt.NDArray[np.generic]] = [reader.schema.hash]
-    for records, length in zip(reader.records, reader.lengths, strict=True):
+    for records, length in zip(reader.shards.records, reader.shards.lengths, strict=True):
         parts.append(length)
         # What was added behind the samples that are shown does not count.
         shown = records[records["first"] < length]
         parts += [shown[name] for name in ("count", "file_size", "schema_hash", "trailer_crc")]
-    parts += _choice_parts(dataset._choice)
+    parts += _choice_parts(dataset.read_plan.selection)
     parts += dataset.names
     return fingerprint(*parts)
 

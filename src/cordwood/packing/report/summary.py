@@ -146,7 +146,7 @@ def torch_save_bytes(store: Path, samples: int, raw_bytes: int) -> int | None:
     None where that cannot be said: nothing is stored yet, or images are kept as the bytes they came in.
     """
     dataset = open_store(store, threads=1)
-    if not len(dataset) or any(field.keep_encoded for field in dataset.reader.manifests[0].fields):
+    if not len(dataset) or any(field.keep_encoded for field in dataset.reader.shards.manifests[0].fields):
         return None
     preparer = Preparer(dataset.schema)
     added = []

@@ -90,7 +90,7 @@ def export(
     target = Path(folder)
     result = Exported(str(store), str(target))
     _prepare(target, Path(store), overwrite)
-    counts = dataset.reader.records[0]["count"].tolist()
+    counts = dataset.reader.shards.records[0]["count"].tolist()
     names = FileNames(Path(store), counts, f".{to}", folded=_folds(target))
 
     def write(sample: Any, path: str) -> int:

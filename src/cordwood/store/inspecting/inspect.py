@@ -67,20 +67,18 @@ def inspect_store(path: str | os.PathLike[str]) -> StoreInspection:
 def inspect_reader(reader: Reader) -> StoreInspection:
     """Tell what is in the stores that a reader reads."""
     # An empty store has nothing to say of fields.
-    path, manifest = next(
-        ((path, one) for path, one in zip(reader.paths, reader.manifests, strict=True) if one.schema is not None),
-        (reader.paths[0], reader.manifests[0]),
-    )
+    stores = list(zip(reader.shards.paths, reader.shards.manifests, strict=True))
+    path, manifest = next((store for store in stores if store[1].schema is not None), stores[0])
     found = StoreInspection(
-        path=" + ".join(map(str, reader.paths)),
+        path=" + ".join(map(str, reader.shards.paths)),
         samples=len(reader),
-        shards=sum(map(len, reader.records)),
-        size=sum(int(records["file_size"].sum()) for records in reader.records),
+        shards=sum(map(len, reader.shards.records)),
+        size=sum(int(records["file_size"].sum()) for records in reader.shards.records),
         goal=manifest.goal,
         shard_bytes=manifest.shard_bytes,
         schema="no samples yet" if manifest.schema is None else schema_text(reader.schema.root),
     )
-    found.notes = [note for note in map(unfinished, reader.paths) if note is not None]
+    found.notes = [note for note in map(unfinished, reader.shards.paths) if note is not None]
     trouble = DamageNotes(found.damaged)
     found.fields = [
         _row(leaf, entry, path, trouble) for leaf, entry in zip(reader.schema.leaves, manifest.fields, strict=True)
@@ -144,7 +142,7 @@ def _node_text(node: Node) -> str:
 
 def _chosen(reader: Reader) -> Iterator[tuple[Path, range]]:
     """The shards that are asked, and their samples: all, or some of very many."""
-    starts = np.cumsum([0, *map(len, reader.records)])
+    starts = np.cumsum([0, *map(len, reader.shards.records)])
     total = int(starts[-1])
     for number in np.unique(np.linspace(0, total - 1, min(total, _MOST_SHARDS)).astype(np.int64)).tolist():
         store = int(np.searchsorted(starts, number, "right")) - 1

@@ -77,9 +77,9 @@ class DamageNotes:
 def _shard_of(reader: Reader, number: int) -> tuple[Path, range]:
     """The shard that a sample is in, and all samples of that shard."""
     start = 0
-    for store, length in enumerate(reader.lengths):
+    for store, length in enumerate(reader.shards.lengths):
         if number < start + length:
-            shard = int(np.searchsorted(reader.records[store]["first"], np.uint64(number - start), "right")) - 1
+            shard = int(np.searchsorted(reader.shards.records[store]["first"], np.uint64(number - start), "right")) - 1
             return shard_place(reader, store, shard)
         start += length
     raise IndexError(number)
@@ -87,9 +87,9 @@ def _shard_of(reader: Reader, number: int) -> tuple[Path, range]:
 
 def shard_place(reader: Reader, store: int, shard: int) -> tuple[Path, range]:
     """Where a shard is, and its samples, by the numbers that the reader gives them."""
-    record = reader.records[store][shard]
-    first = sum(reader.lengths[:store]) + int(record["first"])
-    return reader.paths[store] / shard_name(shard), range(first, first + int(record["count"]))
+    record = reader.shards.records[store][shard]
+    first = sum(reader.shards.lengths[:store]) + int(record["first"])
+    return reader.shards.paths[store] / shard_name(shard), range(first, first + int(record["count"]))
 
 
 def look_at_columns(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:

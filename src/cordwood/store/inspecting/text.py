@@ -60,7 +60,7 @@ def chosen(dataset: "Dataset") -> str:
     """How many samples of which stores a dataset has."""
     whole = len(dataset.reader)
     some = "" if len(dataset) == whole else f"{len(dataset):,} of "
-    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, dataset.reader.paths))}"
+    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, dataset.reader.shards.paths))}"
 
 
 def headline(inspection: StoreInspection) -> str:

@@ -47,8 +47,9 @@ class Assembler:
         self._position = {leaf.number: at for part in (self.frames, self.columns) for at, leaf in enumerate(part)}
         self._places = len(reader.schema.places)
         # Leaves whose bytes are images: they are decoded here, and are tensors from then on.
+        fields = reader.shards.fields
         self.pictures = frozenset(
-            leaf.number for leaf in self.frames if leaf.node.kind == "bytes" and reader.fields[leaf.number].keep_encoded
+            leaf.number for leaf in self.frames if leaf.node.kind == "bytes" and fields[leaf.number].keep_encoded
         )
 
     def holds_arrays(self, leaf: Leaf) -> bool:
@@ -120,7 +121,7 @@ class Assembler:
         sound = self.reader.layout.sound(rows, _WITHIN)
         if not sound.all():
             number = int(numbers[int(np.flatnonzero(~sound)[0])])
-            raise FormatError(f"{self.reader.where(number)}: its row tells of what cannot be")
+            raise FormatError(f"{self.reader.shards.where(number)}: its row tells of what cannot be")
         return unpack_states(rows["states"], self._places)
 
     def _decoded(
@@ -139,7 +140,7 @@ class Assembler:
         return [found._replace(arrays=arrays) for found, arrays in zip(read, made, strict=True)]
 
     def _where(self, numbers: Numbers, leaf: Leaf, position: int) -> str:
-        return self.reader.where(int(numbers[position]), leaf)
+        return self.reader.shards.where(int(numbers[position]), leaf)
 
     # ---- one leaf of all samples -----------------------------------------------------------------------------------
 

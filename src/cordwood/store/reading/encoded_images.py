@@ -1,6 +1,6 @@
 """Decodes images that a store keeps encoded, on threads, when they are read.
 
-    arrays = decode_batches(leaf, encoded, per=64, seeds=None, delivery=PLAIN, threads=2, where=reader.where)
+    arrays = decode_batches(leaf, encoded, per=64, seeds=None, delivery=PLAIN, threads=2, where=reader.shards.where)
 
 The header of every image is read first, so memory for a batch is there before the first image is decoded, and each one
 is written to its place by the thread that decoded it. The decoders release the GIL.

@@ -79,8 +79,8 @@ class _Outs(NamedTuple):
     treat: tuple[Any, ...] | None = None
 
 
-class Reader(Shards):
-    """Reads samples of stores that are alike."""
+class Reader:
+    """Reads samples of stores that are alike, the `shards` of which it opens."""
 
     def __init__(
         self,
@@ -90,7 +90,10 @@ class Reader(Shards):
         lengths: Sequence[int] | None = None,
         sparse: bool = False,
     ) -> None:
-        super().__init__(paths, threads=threads, lengths=lengths, sparse=sparse)
+        self.shards = Shards(paths, lengths=lengths, sparse=sparse)
+        self.schema = self.shards.schema
+        self.layout = self.shards.layout
+        self.threads = threads
         self._accepted = [1 << DTYPES[_stored(leaf)].code for leaf in self.schema.frames]
         in_front = self.layout.dtype.fields["columns"][1] if self.layout.dtype.fields else 0
         self._column_places = [(in_front + at.start, at.stop - at.start) for at in self.layout.column_slices]
@@ -98,6 +101,9 @@ class Reader(Shards):
         self._ragged: set[int] = set()  # frame leaves of which two shapes were seen
         _READERS.add(self)
         weakref.finalize(self, _release_memory).atexit = False
+
+    def __len__(self) -> int:
+        return len(self.shards)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -164,7 +170,8 @@ class Reader(Shards):
                 if leaf is None or fault[1] != OUT_SHAPE or leaf.node.kind not in ARRAYS:
                     raise self._error(int(numbers[fault[0]]), leaf, fault)
                 self._ragged.add(leaf.frame)  # an array of another shape than the one before: ask each
-        raise FormatError(f"{self.where(int(numbers[0]), None)}: shapes changed while they were read; read again")
+        where = self.shards.where(int(numbers[0]))
+        raise FormatError(f"{where}: shapes changed while they were read; read again")
 
     def _read(
         self, numbers: Numbers, memory: Any, columns: Any, wanted: Any, delivery: ReadOptions
@@ -172,20 +179,20 @@ class Reader(Shards):
         """One native read, with the shards and plans that it turns out to need: whether all is there, and faults."""
         threads = delivery.threads or self.default_threads()
         while True:
-            plans = self._plans.handle
+            handle, plans = self.shards.handle, self.shards.plans
             answer = _native.store_read(
-                self._handle, numbers, memory, columns, wanted, plans, threads, physical_memory(), delivery.bytes_read
+                handle, numbers, memory, columns, wanted, plans, threads, physical_memory(), delivery.bytes_read
             )
             if answer is None:
                 return True, []
             if answer[0] == "uneven":
                 return False, []
             if answer[0] == "attach":
-                self._attach(answer[1])
+                self.shards.attach(answer[1])
                 continue
             lacking = [int(numbers[fault[0]]) for _, fault in answer[1] if fault[1] == Reason.PLAN_MISSING]
             # One that brings a new plan is enough: most samples lack the same.
-            if not any(self._plans.load(plans, *self._plan_places(number)) for number in lacking):
+            if not any(self.shards.load_plans(plans, number) for number in lacking):
                 return False, answer[1]
 
     def advise(self, numbers: Numbers, frames: Sequence[Leaf]) -> int:
@@ -194,15 +201,15 @@ class Reader(Shards):
         for leaf in frames:
             wanted[leaf.frame] = 1
         while True:
-            answer = _native.store_advise(self._handle, numbers, bytes(wanted))
+            answer = _native.store_advise(self.shards.handle, numbers, bytes(wanted))
             if isinstance(answer, int):
                 return answer
-            self._attach(answer[1])
+            self.shards.attach(answer[1])
 
     def _error(self, number: int, leaf: Leaf | None, fault: Any) -> FormatError:
-        where = self.where(number, leaf)
+        where = self.shards.where(number, leaf)
         if fault[1] == Reason.PLAN_MISSING:
-            self._plans.explain(*self._plan_places(number), where)
+            self.shards.explain_plans(number, where)
         return fault_error(where, fault)
 
     def default_threads(self) -> int:
@@ -299,26 +306,24 @@ class Reader(Shards):
         """The shape of a leaf's array in each sample, None where it has none."""
         numbers = np.ascontiguousarray(numbers, np.int64)
         while True:
-            plans = self._plans.handle
+            plans = self.shards.plans
             answer: Any = _native.store_shapes(
-                self._handle, numbers, leaf.frame, plans, threads or self.default_threads()
+                self.shards.handle, numbers, leaf.frame, plans, threads or self.default_threads()
             )
             if isinstance(answer, list):
                 break
             if answer[0] == "attach":
-                self._attach(answer[1])
+                self.shards.attach(answer[1])
                 continue
             which, fault = answer[1][0]
-            if fault[1] != Reason.PLAN_MISSING or not self._plans.load(
-                plans, *self._plan_places(int(numbers[fault[0]]))
-            ):
+            if fault[1] != Reason.PLAN_MISSING or not self.shards.load_plans(plans, int(numbers[fault[0]])):
                 raise self._error(int(numbers[fault[0]]), leaf if which >= 0 else None, fault)
         code = DTYPES[_stored(leaf)].code
         for position, found in enumerate(answer):
             if found is not None and found[0] != code:
+                where = self.shards.where(int(numbers[position]), leaf)
                 raise FormatError(
-                    f"{self.where(int(numbers[position]), leaf)}: the frame holds {BY_CODE[found[0]].name}, but the "
-                    f"schema says {leaf.stored}"
+                    f"{where}: the frame holds {BY_CODE[found[0]].name}, but the schema says {leaf.stored}"
                 )
         return [None if found is None else found[1] for found in answer]
 

@@ -96,13 +96,11 @@ class Shards:
         self,
         paths: Sequence[str | os.PathLike[str]],
         *,
-        threads: int | None = None,
         lengths: Sequence[int] | None = None,
         sparse: bool = False,
     ) -> None:
         self.sparse = sparse
         self.paths = tuple(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay links
-        self.threads = threads
         self.manifests = tuple(manifest.read(path) for path in self.paths)
         self.schema = common_schema(self.paths, self.manifests)
         check_meanings(self.paths, self.manifests)
@@ -114,7 +112,7 @@ class Shards:
         )
         self._firsts = self._place_shards()
         self._shard_starts = np.cumsum([0, *map(len, self.records)])
-        self._handle = self._new_handle()
+        self.handle = self._new_handle()
         self._mapped = 0
         self._lock = ForkSafeLock()
         self._plans = LoadedPlans()
@@ -156,12 +154,13 @@ class Shards:
         field = f", field {leaf.name!r}" if leaf is not None else ""
         return f"{path}: sample {number} (row {row} of the shard){field}"
 
-    def _attach(self, found: Sequence[int]) -> None:
+    def attach(self, found: Sequence[int]) -> None:
+        """Map the shards that a native read asked for."""
         shards = list(dict.fromkeys(found))
         with self._lock:
             if self._mapped and self._mapped + len(shards) > _MOST_MAPPED:
                 # The older handle goes when the last call that uses it returns; the next one tells all that it needs.
-                self._handle, self._mapped = self._new_handle(), 0
+                self.handle, self._mapped = self._new_handle(), 0
                 return
             for shard in shards:
                 self._map(shard)
@@ -180,7 +179,7 @@ class Shards:
             with opened(path, f"the shard, {lost}") as fd:
                 ends = self._checked_ends(fd, path, record)
                 size, rows = ends.file_size, ends.rows_offset
-                failed = _native.store_attach(self._handle, shard, fd, size, rows, self.sparse)
+                failed = _native.store_attach(self.handle, shard, fd, size, rows, self.sparse)
         except FormatError as error:
             raise FormatError(f"{error}; {lost}", error.reason) from None
         except StorageError as error:
@@ -205,6 +204,19 @@ class Shards:
         shard = int(np.searchsorted(self._firsts, number, "right")) - 1
         store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
         return self.paths[store], self.manifests[store].plan_names, self._shard_path(shard)
+
+    @property
+    def plans(self) -> Any:
+        """The plans loaded so far, for native calls."""
+        return self._plans.handle
+
+    def load_plans(self, used: Any, number: int) -> bool:
+        """Load the plans of a sample's shard; whether there are others now than in `used`."""
+        return self._plans.load(used, *self._plan_places(number))
+
+    def explain_plans(self, number: int, where: str) -> None:
+        """Raise what is wrong with the plans of a sample's shard, if anything is."""
+        self._plans.explain(*self._plan_places(number), where)
 
     # ---- shards in memory ----------------------------------------------------------------------------------------
 
@@ -244,7 +256,7 @@ class Shards:
         for shard, memory, rows_offset in loaded:
             _native.store_attach_memory(handle, shard, memory, rows_offset)
         with self._lock:
-            self._handle, self._mapped = handle, 0
+            self.handle, self._mapped = handle, 0
 
     def _fill(self, fd: int, memory: npt.NDArray[np.uint8], start: int, path: Path) -> None:
         done = 0
