@@ -23,8 +23,9 @@ What it has to say while it works goes to the logger ``"cordwood"``, which is si
 """
 
 import logging
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from cordwood.common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cordwood import codecs as codecs
@@ -146,16 +147,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        from cordwood.common.suggest import no_attribute
-
-        raise no_attribute(__name__, name, __all__)
-    module = import_module(f"{__name__}.{home}")
-    value = module if name == home else getattr(module, name)
-    globals()[name] = value  # the next access does not come here
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name then
+    __getattr__ = lazy_names(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

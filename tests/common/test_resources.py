@@ -71,3 +71,7 @@ def test_threads_follow_affinity_and_share(monkeypatch: pytest.MonkeyPatch, shar
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(resources, "core_share", lambda: share)
     assert resources.default_threads() == threads
+
+
+def test_available_memory_is_a_part_of_the_machine() -> None:
+    assert 0 < resources.available_memory() <= resources.physical_memory()

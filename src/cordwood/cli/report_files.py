@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from cordwood.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from cordwood.doctor.report.report import Report
+    from cordwood.doctor import Report
 
 CONTENTS = {"json": "the report as JSON", "html": "the report as a page", "pstats": "the profile"}
 # What stands in nearly every script that has options: argparse, sys.argv, get_args(), and libraries for the same.

@@ -47,7 +47,7 @@ def find_files(given: Iterable[str], leave_out: Path | None = None) -> list[Foun
 
 def _why_nothing(folder: Path, word: str) -> str:
     """What to do with a folder that has no tensor files in it."""
-    from cordwood.store.checking.survey import is_store  # imports torch: `cordwood --help` must not
+    from cordwood.store import is_store
 
     if is_store(folder):
         return f"{word} is a store, and has no tensor files in it: cordwood inspect {word} shows what it holds"

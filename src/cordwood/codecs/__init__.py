@@ -34,11 +34,21 @@ Where to add things:
 from typing import TYPE_CHECKING
 
 from cordwood.codecs.chooser import plan
+from cordwood.codecs.dtypes import BY_CODE as BY_CODE
+from cordwood.codecs.dtypes import DTYPES as DTYPES
+from cordwood.codecs.dtypes import Array as Array
+from cordwood.codecs.frame import PALETTE_MISS as PALETTE_MISS
 from cordwood.codecs.frame import FrameInfo, decode, decode_into, encode, encode_many, frame_info
+from cordwood.codecs.frame import attempts as attempts
+from cordwood.codecs.native_errors import raise_if_refused as raise_if_refused
 from cordwood.codecs.normalize import Normalize
+from cordwood.codecs.plan import GOALS as GOALS
 from cordwood.codecs.plan import Plan
+from cordwood.codecs.plan import fallback as fallback
+from cordwood.codecs.sample import pieces as pieces
 from cordwood.common.suggest import no_attribute
 
+# The public names; the others are for the rest of Cordwood.
 __all__ = ["FrameInfo", "Normalize", "Plan", "decode", "decode_into", "encode", "encode_many", "frame_info", "plan"]
 
 

@@ -35,6 +35,16 @@ def physical_memory() -> int:
     return machine if limit is None else min(machine, limit)
 
 
+def available_memory() -> int:
+    """Bytes that this process may still allocate without pushing other processes out of memory."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        free = physical_memory() // 2
+    return min(free, physical_memory())
+
+
 @cache
 def memory_limit(root: Path = _GROUPS, member: Path = Path("/proc/self/cgroup")) -> int | None:
     """The memory that the control groups of this process allow; None: all."""

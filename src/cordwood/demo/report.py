@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cordwood.packing.report.summary import Packed
+from cordwood.packing import Packed
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _run(folder: Path, images: int, progress: Progress, show: Callable[[str], No
     from cordwood.demo.acts.training import train_in_every_way
     from cordwood.demo.acts.views import save_views
     from cordwood.demo.terminal import text
-    from cordwood.doctor.measure.environment import describe_environment
+    from cordwood.doctor import describe_environment
 
     start = perf_counter()
 

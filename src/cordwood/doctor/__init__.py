@@ -29,22 +29,47 @@ Where to add things:
   ``all_deep.py``.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cordwood.common.lazy import lazy_names
+
 if TYPE_CHECKING:
+    from cordwood.doctor.evidence.evidence import PHASES as PHASES
+    from cordwood.doctor.measure.environment import describe_environment as describe_environment
+    from cordwood.doctor.report.charts import legend as legend
+    from cordwood.doctor.report.charts import swatch as swatch
+    from cordwood.doctor.report.comparison import compare as compare
     from cordwood.doctor.report.report import Report as Report
+    from cordwood.doctor.report.style import PHASE_COLOURS as PHASE_COLOURS
+    from cordwood.doctor.report.style import REPORT_STYLE as REPORT_STYLE
+    from cordwood.doctor.report.terminal import format_text as format_text
+    from cordwood.doctor.run.script import DoctorOptions as DoctorOptions
+    from cordwood.doctor.run.script import run_script as run_script
     from cordwood.doctor.run.session import diagnose as diagnose
     from cordwood.doctor.timer import Timer as Timer
-
-_HOME = {"Report": "report.report", "Timer": "timer", "diagnose": "run.session"}
-
-__all__ = ["Report", "Timer", "diagnose"]
-
-
-def __getattr__(name: str) -> object:
-    # A timer needs no torch, which the session imports.
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    from cordwood.doctor.wording import PHASE_NAMES as PHASE_NAMES
+    from cordwood.doctor.wording import gain as gain
+    from cordwood.doctor.wording import place_of as place_of
+else:
+    # A timer and the words of a report need no torch, which the session imports.
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "DoctorOptions": "run.script",
+            "PHASES": "evidence.evidence",
+            "PHASE_COLOURS": "report.style",
+            "PHASE_NAMES": "wording",
+            "REPORT_STYLE": "report.style",
+            "Report": "report.report",
+            "Timer": "timer",
+            "compare": "report.comparison",
+            "describe_environment": "measure.environment",
+            "diagnose": "run.session",
+            "format_text": "report.terminal",
+            "gain": "wording",
+            "legend": "report.charts",
+            "place_of": "wording",
+            "run_script": "run.script",
+            "swatch": "report.charts",
+        },
+    )

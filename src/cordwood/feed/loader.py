@@ -32,8 +32,7 @@ from cordwood.feed.order.samplers import order_of
 from cordwood.feed.order.steps import RankBatches
 from cordwood.feed.state import LAST_EPOCH, OrderIdentity, OrderPosition, check_drawn, new_state, read_state
 from cordwood.feed.stats import Stats
-from cordwood.store import Dataset
-from cordwood.store.reading.buffers import idle_bytes
+from cordwood.store import Dataset, idle_bytes
 
 log = logging.getLogger("cordwood.feed")
 

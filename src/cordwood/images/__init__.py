@@ -25,6 +25,17 @@ Where to add things:
 
 from cordwood.images.decoder import Decoder, best, decode, decode_pil
 from cordwood.images.fast_decoders import planes
-from cordwood.images.header import FORMATS, MAX_PIXELS, ImageHeader, probe
+from cordwood.images.header import FORMATS, MAX_PIXELS, ImageHeader, probe, sniff
 
-__all__ = ["FORMATS", "MAX_PIXELS", "Decoder", "ImageHeader", "best", "decode", "decode_pil", "planes", "probe"]
+__all__ = [
+    "FORMATS",
+    "MAX_PIXELS",
+    "Decoder",
+    "ImageHeader",
+    "best",
+    "decode",
+    "decode_pil",
+    "planes",
+    "probe",
+    "sniff",
+]

@@ -27,5 +27,6 @@ from cordwood.packing.report.summary import Packed
 from cordwood.packing.run import pack
 from cordwood.packing.transfer.export import Exported, export
 from cordwood.packing.transfer.merge import Merged, merge
+from cordwood.packing.workers.tasks import size_of
 
-__all__ = ["Estimate", "Exported", "Merged", "PackProgress", "Packed", "export", "merge", "pack"]
+__all__ = ["Estimate", "Exported", "Merged", "PackProgress", "Packed", "export", "merge", "pack", "size_of"]

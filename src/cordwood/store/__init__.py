@@ -35,26 +35,55 @@ Where to add things:
 """
 
 from cordwood.store.checking.salvage import Salvaged, salvage
+from cordwood.store.checking.survey import is_store
 from cordwood.store.checking.verify import Verification, verify
 from cordwood.store.dataset import Dataset
-from cordwood.store.inspecting.inspect import inspect
+from cordwood.store.inspecting.inspect import inspect, inspect_store
 from cordwood.store.inspecting.result import StoreInspection
 from cordwood.store.opening import concat, open
+from cordwood.store.reading.buffers import Allocate, idle_bytes, new_tensor
+from cordwood.store.reading.encoded_images import CHANNELS
+from cordwood.store.reading.image_treatment import Seeds, Treatment
+from cordwood.store.reading.read_plan import ReadPlan
+from cordwood.store.reading.reader import Filled, Reader, ReadOptions
+from cordwood.store.reading.selection import Choice, Numbers
 from cordwood.store.schema.field import Field
-from cordwood.store.schema.schema import Schema
+from cordwood.store.schema.node import ARRAYS
+from cordwood.store.schema.schema import ROOT_NAME, Leaf, Schema, shown_names
+from cordwood.store.values.arrays import CARRIERS, known
 from cordwood.store.writer import Writer
 
 __all__ = [
+    "ARRAYS",
+    "CARRIERS",
+    "CHANNELS",
+    "ROOT_NAME",
+    "Allocate",
+    "Choice",
     "Dataset",
     "Field",
+    "Filled",
+    "Leaf",
+    "Numbers",
+    "ReadOptions",
+    "ReadPlan",
+    "Reader",
     "Salvaged",
     "Schema",
+    "Seeds",
     "StoreInspection",
+    "Treatment",
     "Verification",
     "Writer",
     "concat",
+    "idle_bytes",
     "inspect",
+    "inspect_store",
+    "is_store",
+    "known",
+    "new_tensor",
     "open",
     "salvage",
+    "shown_names",
     "verify",
 ]

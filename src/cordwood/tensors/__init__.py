@@ -26,41 +26,56 @@ Where to add things:
   ``formats/suffixes.py`` and a case in ``Target.write_to`` of ``saving/save.py``. Tests in tests/tensors.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from cordwood.common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cordwood.tensors import pickle_module as pickle_module
+    from cordwood.tensors.content.dtypes import torch_dtype as torch_dtype
+    from cordwood.tensors.formats.cord_reader import is_cord as is_cord
+    from cordwood.tensors.formats.legacy_reader import is_legacy as is_legacy
+    from cordwood.tensors.formats.safetensors_reader import is_safetensors as is_safetensors
+    from cordwood.tensors.inspecting.checksums import Progress as Progress
     from cordwood.tensors.inspecting.inspect import inspect as inspect
     from cordwood.tensors.inspecting.result import Inspection as Inspection
+    from cordwood.tensors.inspecting.text import format_lines as format_lines
+    from cordwood.tensors.inspecting.text import format_total as format_total
+    from cordwood.tensors.io.memory_budget import Allotment as Allotment
+    from cordwood.tensors.io.source import ByteSource as ByteSource
+    from cordwood.tensors.io.source import open_source as open_source
+    from cordwood.tensors.io.zip_reader import Archive as Archive
+    from cordwood.tensors.io.zip_reader import is_zip as is_zip
     from cordwood.tensors.loading.load import load as load
     from cordwood.tensors.loading.peek import Peek as Peek
     from cordwood.tensors.loading.peek import peek as peek
     from cordwood.tensors.saving.save import save as save
     from cordwood.tensors.trimming.trim import Trimmed as Trimmed
     from cordwood.tensors.trimming.trim import trim as trim
-
-# Public name -> the module it is in; a module's own name stands for the module itself.
-_HOME = {
-    "Inspection": "inspecting.result",
-    "Peek": "loading.peek",
-    "Trimmed": "trimming.trim",
-    "inspect": "inspecting.inspect",
-    "load": "loading.load",
-    "peek": "loading.peek",
-    "pickle_module": "pickle_module",
-    "save": "saving.save",
-    "trim": "trimming.trim",
-}
-
-__all__ = ["Inspection", "Peek", "Trimmed", "inspect", "load", "peek", "pickle_module", "save", "trim"]
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{home}")
-    value = module if name == home else getattr(module, name)
-    globals()[name] = value  # the next access does not come here
-    return value
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "Allotment": "io.memory_budget",
+            "Archive": "io.zip_reader",
+            "Inspection": "inspecting.result",
+            "Peek": "loading.peek",
+            "Progress": "inspecting.checksums",
+            "ByteSource": "io.source",
+            "Trimmed": "trimming.trim",
+            "format_lines": "inspecting.text",
+            "format_total": "inspecting.text",
+            "inspect": "inspecting.inspect",
+            "is_cord": "formats.cord_reader",
+            "is_legacy": "formats.legacy_reader",
+            "is_safetensors": "formats.safetensors_reader",
+            "is_zip": "io.zip_reader",
+            "load": "loading.load",
+            "open_source": "io.source",
+            "peek": "loading.peek",
+            "pickle_module": "pickle_module",
+            "save": "saving.save",
+            "torch_dtype": "content.dtypes",
+            "trim": "trimming.trim",
+        },
+    )

@@ -24,7 +24,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from cordwood import codecs
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import PackedStorage, Scratch
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage

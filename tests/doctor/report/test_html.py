@@ -11,7 +11,7 @@ from cordwood.doctor.evidence.findings import CodeLine, Detail, Finding
 from cordwood.doctor.report.charts import class_behind, waterfall
 from cordwood.doctor.report.html import format_html
 from cordwood.doctor.report.report import Report
-from cordwood.doctor.report.style import PHASE_COLOURS, STYLE
+from cordwood.doctor.report.style import PHASE_COLOURS, REPORT_STYLE
 from cordwood.doctor.wording import PHASE_NAMES
 from tests.doctor.support.evidences import make_evidence, make_report
 
@@ -184,7 +184,7 @@ def contrast(first: str, second: str) -> float:
 
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_text_can_be_read_by_day_and_by_night(scheme: int) -> None:
-    root = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[scheme]
+    root = re.findall(r":root \{(.*?)\}", REPORT_STYLE, re.DOTALL)[scheme]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", root))
     for text in ("text", "quiet", "good", "bad", "warn"):
         for ground in ("page", "card", "code"):
@@ -192,7 +192,7 @@ def test_text_can_be_read_by_day_and_by_night(scheme: int) -> None:
 
 
 def test_badges_can_be_read() -> None:
-    badges = re.findall(r"\.badge\.\w+ \{ background: (#\w{6}); color: (#\w{3,6});", STYLE)
+    badges = re.findall(r"\.badge\.\w+ \{ background: (#\w{6}); color: (#\w{3,6});", REPORT_STYLE)
     assert len(badges) == 7
     for ground, text in badges:
         assert contrast(ground, text if len(text) == 7 else "#ffffff") >= 4.5

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import cordwood as cw
-from cordwood.common.resources import physical_memory
 from cordwood.errors import UsageError
 from cordwood.feed.ahead import shard_memory as memory
 from cordwood.feed.ahead.shard_memory import Chosen, chosen, is_remote
@@ -66,14 +65,14 @@ def test_the_choice(
     found: Chosen,
 ) -> None:
     monkeypatch.setattr(memory, "is_remote", lambda path: remote)
-    monkeypatch.setattr(memory, "available", lambda: free)
+    monkeypatch.setattr(memory, "available_memory", lambda: free)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
     reader = dataset.reader
     assert chosen(asked, reader, reader.shards.shards_of(range(100))) == found
 
 
 def test_a_copy_that_does_not_fit_is_refused(dataset: cw.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(UsageError, match=r"memory='ram' would copy .* are free"):
         next(iter(cw.Loader(dataset, memory="ram")))
 
@@ -84,14 +83,10 @@ def test_other_words_are_refused(dataset: cw.Dataset, wrong: Any) -> None:
         cw.Loader(dataset, memory=wrong)
 
 
-def test_memory_that_is_free_is_some_of_the_machine() -> None:
-    assert 0 < memory.available() <= physical_memory()
-
-
 def test_a_store_larger_than_the_memory_gives_the_same_batches(
     dataset: cw.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     loader = cw.Loader(dataset, batch_size=7, shuffle=True)
     found = [batch["x"][:, 0] for batch in loader]
     assert loader._reading is not None

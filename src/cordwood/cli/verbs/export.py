@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to == "pt" and arguments.goal is not None:
         raise UsageError("--goal is for .cord files; .pt files can be deflated with --compress")
     from cordwood.common.text import printable
-    from cordwood.packing.transfer.export import export  # imports torch: `cordwood --help` must not
+    from cordwood.packing import export
 
     with ProgressLine(sys.stderr) as progress:
         exported = export(

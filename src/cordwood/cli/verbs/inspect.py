@@ -13,7 +13,7 @@ from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import FormatError
 
 if TYPE_CHECKING:
-    from cordwood.store.inspecting.result import StoreInspection
+    from cordwood.store import StoreInspection
     from cordwood.tensors import Inspection
 
 HELP = "show what is in tensor files and stores, what they waste, and whether they are whole"
@@ -65,14 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _is_store(word: str) -> bool:
-    from cordwood.store.checking.survey import is_store  # imports torch: `cordwood --help` must not
+    from cordwood.store import is_store
 
     path = Path(word)
     return path.is_dir() and is_store(path)
 
 
 def _look_at_stores(words: list[str], unreadable: dict[str, str]) -> "list[StoreInspection]":
-    from cordwood.store.inspecting.inspect import inspect_store
+    from cordwood.store import inspect_store
 
     stores: list[StoreInspection] = []
     for word in words:
@@ -133,7 +133,7 @@ def _print(
     inspections: "list[Inspection]", stores: "list[StoreInspection]", unreadable: dict[str, str], *, show_all: bool
 ) -> None:
     from cordwood.common.text import printable
-    from cordwood.tensors.inspecting.text import format_lines, format_total
+    from cordwood.tensors import format_lines, format_total
 
     most = None if show_all else 60
     width = _width()

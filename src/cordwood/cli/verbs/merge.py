@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Join the stores and print what came of it."""
     from cordwood.common.text import printable
-    from cordwood.packing.transfer.merge import merge  # imports torch: `cordwood --help` must not
+    from cordwood.packing import merge
 
     with ProgressLine(sys.stderr) as progress:
         step = (lambda done, total: progress("shards", done, total)) if sys.stderr.isatty() else None

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cordwood.errors import UsageError
 
 if TYPE_CHECKING:
-    from cordwood.packing.report.estimate import Estimate
-    from cordwood.packing.report.summary import Packed
+    from cordwood.packing import Estimate, Packed
 
 HELP = "preprocess every input of a source once, and keep the samples in a store"
 _EXAMPLES = """\
@@ -90,8 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Pack, or try how that would be, and print what came of it."""
-    from cordwood.packing import pack  # imports torch: `cordwood --help` must not
-    from cordwood.packing.report.summary import Packed
+    from cordwood.packing import (
+        Packed,
+        pack,  # imports torch: `cordwood --help` must not
+    )
     from cordwood.store import Field
 
     transform = _transform(arguments.transform or [])

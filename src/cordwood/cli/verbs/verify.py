@@ -11,8 +11,7 @@ from cordwood.common.progress_line import ProgressLine
 from cordwood.errors import UsageError
 
 if TYPE_CHECKING:
-    from cordwood.store.checking.salvage import Salvaged
-    from cordwood.store.checking.verify import Verification
+    from cordwood.store import Salvaged, Verification
 
 HELP = "check every byte of a store, and save what is good of a damaged one"
 _EXAMPLES = """\
@@ -66,8 +65,7 @@ def _exit_code(result: "Verification") -> int:
 
 
 def _check(arguments: argparse.Namespace) -> "tuple[Salvaged | None, Verification]":
-    from cordwood.store.checking.salvage import salvage  # imports torch: `cordwood --help` must not
-    from cordwood.store.checking.verify import verify
+    from cordwood.store import salvage, verify
 
     with ProgressLine(sys.stderr) as progress:
         step = _step(progress, arguments.store)

@@ -22,9 +22,7 @@ from torch.utils.data import DataLoader
 from cordwood.common import PACKAGE
 from cordwood.demo.acts.kept import Progress, one_thread, same_bits
 from cordwood.demo.report import Doctored
-from cordwood.doctor.report.comparison import compare
-from cordwood.doctor.report.report import Report
-from cordwood.doctor.wording import gain, place_of
+from cordwood.doctor import Report, compare, gain, place_of
 from cordwood.errors import DoctorError
 from cordwood.feed import Loader
 from cordwood.store import open as open_store

@@ -16,9 +16,7 @@ import torch
 from cordwood.demo.acts.kept import KeptSamples, Progress, one_thread, same_bits
 from cordwood.demo.acts.prepare import PreparedImage, prepare_image
 from cordwood.demo.report import BatchRow, Packing
-from cordwood.packing import pack
-from cordwood.packing.report.progress import PackProgress
-from cordwood.packing.report.summary import Packed
+from cordwood.packing import Packed, PackProgress, pack
 from cordwood.store import Dataset
 from cordwood.store import open as open_store
 

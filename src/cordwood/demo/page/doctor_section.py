@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from cordwood.common.html import safe
 from cordwood.common.numbers import milliseconds, percent
 from cordwood.demo.page.drawing import stacked_bar
 from cordwood.demo.page.parts import section, typed
 from cordwood.demo.report import Doctored
 from cordwood.demo.terminal.text import word
-from cordwood.doctor.evidence.evidence import PHASES
-from cordwood.doctor.report.charts import legend, safe
-from cordwood.doctor.wording import PHASE_NAMES
+from cordwood.doctor import PHASE_NAMES, PHASES, legend
 
 
 def doctor_section(doctored: Doctored) -> Iterator[str]:

@@ -9,9 +9,9 @@ Shapes stretch with the page; whatever is text stands beside them as HTML, so th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cordwood.common.html import safe
 from cordwood.demo.report import Step
-from cordwood.doctor.report.charts import safe
-from cordwood.doctor.report.style import PHASE_COLOURS
+from cordwood.doctor import PHASE_COLOURS
 
 # As in the doctor's reports: told apart by people who see colours differently, and by lightness.
 OURS = "#009e73"

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from cordwood import __version__
+from cordwood.common.html import safe
 from cordwood.common.numbers import milliseconds
 from cordwood.common.text import counted, human
 from cordwood.demo.page.doctor_section import doctor_section
@@ -22,7 +23,6 @@ from cordwood.demo.page.sections import (
 )
 from cordwood.demo.page.style import STYLE
 from cordwood.demo.report import DemoReport
-from cordwood.doctor.report.charts import safe
 
 PAGE = "index.html"
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cordwood.common.html import safe
 from cordwood.demo.page.drawing import amount_bar
 from cordwood.demo.terminal.text import word
-from cordwood.doctor.report.charts import safe
 
 
 @dataclass(frozen=True)

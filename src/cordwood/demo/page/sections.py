@@ -3,13 +3,14 @@
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
+from cordwood.common.html import safe
 from cordwood.common.text import counted, human
 from cordwood.demo.page.drawing import FEEDS, OURS, TODAY, Curve, amount_bar, curves, smoothed, span_bar, strip
 from cordwood.demo.page.parts import Line, answer, bar_cell, bar_table, commands, figure_cell, key, section
 from cordwood.demo.report import Compared, Packing, PhotographFolder, Training, TrainingRow, Views
 from cordwood.demo.terminal.text import uncounted
-from cordwood.doctor.report.charts import safe, swatch
-from cordwood.packing.report.summary import Packed
+from cordwood.doctor import swatch
+from cordwood.packing import Packed
 
 _NUMBER = 4  # bytes of a float32
 

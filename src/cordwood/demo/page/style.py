@@ -1,6 +1,6 @@
 """The style sheet of the demo's page: that of the doctor's report, with tiles, photographs and tables of bars."""
 
-from cordwood.doctor.report.style import STYLE as REPORT_STYLE
+from cordwood.doctor import REPORT_STYLE
 
 STYLE = (
     REPORT_STYLE

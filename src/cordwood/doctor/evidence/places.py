@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 
 from cordwood.common import PACKAGE
 from cordwood.doctor.evidence.findings import CodeLine
-from cordwood.sources.importing import is_own_file
+from cordwood.sources import is_own_file
 
 _DEEPEST = 200  # frames that are looked at
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 import torch
 
+from cordwood.common.resources import available_memory
 from cordwood.common.text import human
 from cordwood.doctor.evidence.findings import Abstain
 from cordwood.doctor.evidence.tape import Tape, TapeLeaf, TensorMeta, written
-from cordwood.feed.ahead.shard_memory import available
 
 _MOST_BYTES = 4 << 30
 _ROOM = 0.6  # of the memory that is free
@@ -102,7 +102,7 @@ def _check_room(tape: Tape) -> None:
     """The script's own tensors may still be there: what a replay takes is on top of them."""
     for device, needed in peak_bytes(tape).items():
         if device.type == "cpu":
-            room = available()
+            room = available_memory()
         elif device.type == "cuda":
             room = torch.cuda.mem_get_info(device)[0]
         else:

@@ -7,11 +7,11 @@ Shapes stretch with the page; whatever is text stands beside them as HTML, so th
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
+from cordwood.common.html import safe
 from cordwood.common.numbers import figure, milliseconds, percent
-from cordwood.common.text import printable, shortened
+from cordwood.common.text import shortened
 from cordwood.doctor.evidence.evidence import PHASES
 from cordwood.doctor.report.style import PHASE_COLOURS
 from cordwood.doctor.wording import PHASE_NAMES
@@ -21,11 +21,6 @@ _MOST_COLUMNS = 200  # that can be pointed at
 _LONGEST_NAME = 30  # of a layer in the waterfall
 _MOST_INNER = 3  # layers shown within a phase of the waterfall
 _FAR = 1.6  # times the 95th percentile: what reaches higher is cut off, so that the rest can be seen
-
-
-def safe(text: str) -> str:
-    """Text from outside, as HTML."""
-    return escape(printable(text))
 
 
 def stacked_bar(phases: dict[str, Any]) -> str:

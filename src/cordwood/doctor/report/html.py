@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from cordwood.common.html import safe
 from cordwood.common.numbers import figure, milliseconds, percent
 from cordwood.doctor.evidence.evidence import PHASES
 from cordwood.doctor.report.charts import (
@@ -17,13 +18,12 @@ from cordwood.doctor.report.charts import (
     columns,
     histogram,
     legend,
-    safe,
     stacked_bar,
     swatch,
     timeline,
     waterfall,
 )
-from cordwood.doctor.report.style import STYLE
+from cordwood.doctor.report.style import REPORT_STYLE
 from cordwood.doctor.wording import (
     NOTHING,
     PHASE_NAMES,
@@ -56,7 +56,7 @@ def format_html(document: dict[str, Any]) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{safe(document['verdict'])}: {safe(document['script'])}</title>\n"
-        f"<style>{STYLE}</style>\n</head>\n<body>\n{_header(document)}<main>\n{body}</main>\n{_footer(document)}</body>\n</html>\n"
+        f"<style>{REPORT_STYLE}</style>\n</head>\n<body>\n{_header(document)}<main>\n{body}</main>\n{_footer(document)}</body>\n</html>\n"
     )
 
 

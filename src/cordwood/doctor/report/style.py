@@ -10,7 +10,7 @@ PHASE_COLOURS = {
     "other": "#8a8f98",
 }
 
-STYLE = """
+REPORT_STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --card: #f6f7f9; --line: #d5d9e0; --text: #1b1e23;
   --quiet: #545b66; --link: #0b57a4; --code: #eceff3; --good: #1a6b3c; --bad: #b3261e; --warn: #7a5200; }
 @media (prefers-color-scheme: dark) {

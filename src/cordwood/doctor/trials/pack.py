@@ -30,7 +30,7 @@ from cordwood.doctor.trials.pack_change import collates_as_usual
 from cordwood.doctor.trials.pack_part import PackablePart
 from cordwood.errors import CordwoodError
 from cordwood.feed import Loader
-from cordwood.packing.workers.tasks import size_of
+from cordwood.packing import size_of
 from cordwood.store import Writer
 from cordwood.store import open as open_store
 

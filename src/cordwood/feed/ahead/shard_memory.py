@@ -15,13 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cordwood.common.resources import physical_memory
+from cordwood.common.resources import available_memory
 from cordwood.common.text import human
 from cordwood.errors import CordwoodError, UsageError
 from cordwood.feed.ahead.background import Background
 from cordwood.feed.order.ranks import ranks_here
-from cordwood.store.reading.reader import Reader
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers, Reader
 
 log = logging.getLogger("cordwood.feed")
 
@@ -69,27 +68,17 @@ class Chosen(NamedTuple):
 
 def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
     """`memory` itself, or what suits the file system where it says "auto"."""
-    size, room = reader.shards.nbytes_of(shards), _SHARE * available()
+    size, room = reader.shards.nbytes_of(shards), _SHARE * available_memory()
     if memory == "auto":
         fits = size * ranks_here() < room  # every rank makes a copy; the system's cache is one for all
         copied = fits and any(is_remote(path) for path in reader.shards.paths)
         memory = "ram" if copied else "mmap"
-    if memory == "ram" and size > available():
+    if memory == "ram" and size > (free := available_memory()):
         raise UsageError(
-            f"memory='ram' would copy {human(size)} into memory, and {human(available())} are free: use 'mmap', or a "
-            "part of the dataset"
+            f"memory='ram' would copy {human(size)} into memory, and {human(free)} are free: use 'mmap', or a part of "
+            "the dataset"
         )
     return Chosen(memory, sparse=memory == "mmap" and size > room)
-
-
-def available() -> int:
-    """Bytes that may still be taken without pushing others out."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        free = physical_memory() // 2
-    return min(free, physical_memory())
 
 
 def is_remote(path: Path, mounts: Iterable[str] | None = None) -> bool:

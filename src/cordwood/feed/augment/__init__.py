@@ -31,7 +31,7 @@ from cordwood.feed.augment.boxes import Lengths, Parts, Words
 from cordwood.feed.augment.crops import CenterCrop, RandomCrop, RandomFlip, RandomResizedCrop, Size, size_of
 from cordwood.feed.order.permutation import mixed
 from cordwood.native import _native
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers
 
 __all__ = ["CenterCrop", "RandomCrop", "RandomFlip", "RandomResizedCrop", "apply"]
 

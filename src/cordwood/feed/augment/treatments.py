@@ -14,10 +14,7 @@ from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.feed.augment import Augmentation
-from cordwood.store import Dataset
-from cordwood.store.reading.encoded_images import CHANNELS
-from cordwood.store.reading.image_treatment import Treatment
-from cordwood.store.schema.schema import Leaf, shown_names
+from cordwood.store import CHANNELS, Dataset, Leaf, Treatment, shown_names
 
 
 def treatments_of(

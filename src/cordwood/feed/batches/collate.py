@@ -20,8 +20,7 @@ from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.feed.batches.padding import Fill, NewTensor, Padded, Shape, pad
 from cordwood.feed.batches.sample_batch import SampleBatch, with_tensors
-from cordwood.store.reading.reader import Filled
-from cordwood.store.schema.schema import shown_names
+from cordwood.store import Filled, shown_names
 
 PAD: Final = "pad"
 LIST: Final = "list"

@@ -19,8 +19,7 @@ from cordwood.feed.device.mover import Mover
 from cordwood.feed.order.permutation import mixed, sample_seeds
 from cordwood.feed.order.samplers import EpochOrder
 from cordwood.feed.order.steps import RankBatches
-from cordwood.store.reading.image_treatment import Seeds
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers, Seeds
 
 # Makes the batches of plans in other processes, in order.
 Workers = Callable[[Iterable[tuple[Numbers, Seeds]]], Generator[Any, None, None]]

@@ -16,19 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.errors import CordwoodError, FeedError, FormatError
 from cordwood.feed.batches.collate import PAD, Collation
 from cordwood.feed.batches.padding import Fill, check_fill
 from cordwood.feed.batches.sample_threads import ThreadBatches
-from cordwood.store import Dataset
-from cordwood.store.reading.buffers import Allocate, new_tensor
-from cordwood.store.reading.image_treatment import Seeds, Treatment
-from cordwood.store.reading.reader import ReadOptions
-from cordwood.store.reading.selection import Numbers
-from cordwood.store.schema.node import ARRAYS
-from cordwood.store.schema.schema import Leaf
-from cordwood.store.values.arrays import known
+from cordwood.store import ARRAYS, Allocate, Dataset, Leaf, Numbers, ReadOptions, Seeds, Treatment, known, new_tensor
 
 log = logging.getLogger("cordwood.feed")
 

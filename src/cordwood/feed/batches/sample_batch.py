@@ -19,7 +19,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from cordwood.feed.batches.padding import from_numpy
 from cordwood.feed.device.nesting import like_mapping
-from cordwood.store.schema.schema import ROOT_NAME
+from cordwood.store import ROOT_NAME
 
 Ragged = tuple[str, str, str]  # a field, and two shapes that differ
 Ruled = Callable[[str, list[Any]], tuple[bool, Any]]  # whether a field is put together by a rule, and the result

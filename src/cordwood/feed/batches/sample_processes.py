@@ -32,8 +32,7 @@ from cordwood.common.seeding import seed_generators
 from cordwood.errors import FeedError, FormatError, UsageError
 from cordwood.feed.batches.collate import Collation, Remark
 from cordwood.feed.batches.sample_threads import Fetch, SampleTransform, collated
-from cordwood.store.reading.image_treatment import Seeds
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers, Seeds
 
 Plan = tuple[Numbers, Seeds]
 

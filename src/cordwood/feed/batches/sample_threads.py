@@ -16,8 +16,7 @@ from typing import Any, Self
 from cordwood.common.seeding import takes
 from cordwood.errors import FeedError
 from cordwood.feed.batches.collate import Collation
-from cordwood.store.reading.image_treatment import Seeds
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers, Seeds
 
 Fetch = Callable[[Numbers, Seeds], list[Any]]  # the samples of these numbers, with these seeds
 

@@ -7,8 +7,7 @@ import numpy.typing as npt
 import torch
 
 from cordwood.feed.device.mover import pinned
-from cordwood.store.reading.buffers import Allocate, new_tensor
-from cordwood.store.values.arrays import CARRIERS
+from cordwood.store import CARRIERS, Allocate, new_tensor
 
 
 def allocator(device: torch.device | None) -> Allocate:

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from cordwood.feed.order.permutation import mixed
 from cordwood.native import _native
-from cordwood.store import Dataset
-from cordwood.store.reading.selection import Choice
+from cordwood.store import Choice, Dataset
 
 _EXACT = (1 << 53) - 1  # what every reader of JSON takes for a whole number
 

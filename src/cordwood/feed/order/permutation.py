@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.errors import UsageError
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers
 
 Words = npt.NDArray[np.uint64]
 

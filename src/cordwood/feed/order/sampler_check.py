@@ -11,7 +11,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers
 
 _KINDS: Final = "whole numbers (the samples of an epoch), floats (weights, one a sample) or a torch sampler"
 

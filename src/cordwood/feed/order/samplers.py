@@ -24,7 +24,7 @@ from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint
 from cordwood.feed.order.permutation import SAMPLER, WEIGHTS, InOrder, Shuffled, mixed
 from cordwood.feed.order.sampler_check import as_array, check_sampler, checked_numbers, has_repeats, is_array_like
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers
 
 _LONGEST_NUMPY = 1 << 32
 _LONGEST_TORCH = 1 << 63

@@ -15,7 +15,7 @@ import numpy as np
 
 from cordwood.common.arguments import whole_number
 from cordwood.errors import UsageError
-from cordwood.store.reading.selection import Numbers
+from cordwood.store import Numbers
 
 
 class Blocks(NamedTuple):

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 
 from cordwood.packing.transform.function_source import Used, closure_values, source_of, used_globals, without_comments
-from cordwood.sources.importing import is_own_file, module_name
+from cordwood.sources import is_own_file, module_name
 
 _DEEPEST = 60
 _MOST_OF_DATA = 1 << 20  # bytes of an array

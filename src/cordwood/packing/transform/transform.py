@@ -20,7 +20,7 @@ from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.transform.batches import collate, cut
 from cordwood.packing.transform.identity import TransformIdentity, identity_of
-from cordwood.sources.importing import named
+from cordwood.sources import named
 from cordwood.store.schema.schema import shown_names
 from cordwood.store.writing.first_samples import snapshot
 

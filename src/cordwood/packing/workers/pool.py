@@ -29,7 +29,7 @@ from cordwood.errors import PackError, StorageError, UsageError
 from cordwood.packing.workers.wire import Parts, receive, send, unpack
 from cordwood.packing.workers.work import Result, Settled
 from cordwood.packing.workers.worker import NOWHERE, PLACE, Done, Job, JobRejected, Task
-from cordwood.sources.pickling import dumps
+from cordwood.sources import dumps
 
 QUEUED = 2  # tasks that a worker has: one that it does, and one that waits so that it need not
 _PATIENCE = 5  # seconds for a worker to end by itself

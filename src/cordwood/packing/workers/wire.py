@@ -13,7 +13,7 @@ import pickle
 import struct
 from typing import Any
 
-from cordwood.sources.pickling import dumps
+from cordwood.sources import dumps
 
 _COUNT = struct.Struct("<I")
 _SIZE = struct.Struct("<Q")

@@ -17,9 +17,7 @@ import numpy.typing as npt
 import torch
 
 from cordwood.errors import FormatError
-from cordwood.tensors.io.memory_budget import Allotment
-from cordwood.tensors.io.source import ByteSource, open_source
-from cordwood.tensors.io.zip_reader import Archive, is_zip
+from cordwood.tensors import Allotment, Archive, ByteSource, is_zip, open_source
 
 NUMPY_MAGIC: Final = b"\x93NUMPY"
 _LONGEST_HEADER = 1 << 16

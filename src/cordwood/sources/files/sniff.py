@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from cordwood.errors import FormatError, Reason, StorageError
-from cordwood.images.header import sniff as image_format
-from cordwood.tensors.formats.cord_reader import is_cord
-from cordwood.tensors.formats.legacy_reader import is_legacy
-from cordwood.tensors.formats.safetensors_reader import is_safetensors
-from cordwood.tensors.io.zip_reader import is_zip
+from cordwood.images import sniff as image_format
+from cordwood.tensors import is_cord, is_legacy, is_safetensors, is_zip
 
 IMAGES: Final = "images"
 TENSORS: Final = "tensors"

@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array
-from cordwood.codecs.frame import decode_into
-from cordwood.codecs.native_errors import raise_if_refused
-from cordwood.codecs.plan import Plan
+from cordwood.codecs import BY_CODE, DTYPES, Array, Plan, decode_into, raise_if_refused
 from cordwood.common.resources import physical_memory
 from cordwood.errors import FormatError, Reason
 from cordwood.native import _native

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs.plan import Plan
+from cordwood.codecs import Plan
 from cordwood.common.files import opened
 from cordwood.errors import CordwoodError, FormatError, StorageError
 from cordwood.native import _native

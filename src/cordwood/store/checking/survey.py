@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.codecs.plan import Plan
+from cordwood.codecs import Plan
 from cordwood.common.suggest import did_you_mean_path
 from cordwood.errors import CordwoodError, FormatError, UsageError
 from cordwood.native import _native

@@ -17,8 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.plan import GOALS
+from cordwood.codecs import DTYPES, GOALS
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
 from cordwood.common.text import brief, reason_of

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.plan import fallback
+from cordwood.codecs import DTYPES, fallback
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.store.checking.survey import check_is_store, is_store
 from cordwood.store.format import plan_files
@@ -20,9 +19,8 @@ from cordwood.store.inspecting.sampling import DamageNotes, look_at_arrays, look
 from cordwood.store.reading.reader import Reader
 from cordwood.store.schema.node import CONTAINERS, DICTS, Node
 from cordwood.store.schema.schema import Leaf
-from cordwood.tensors import Inspection
+from cordwood.tensors import Inspection, Progress
 from cordwood.tensors import inspect as inspect_file
-from cordwood.tensors.inspecting.checksums import Progress
 
 _MOST_SHARDS = 1000  # whose footers are read: a hundred million samples must not make this slow
 _LONGEST_SCHEMA = 2000

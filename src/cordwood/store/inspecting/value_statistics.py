@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.tensors.content.dtypes import torch_dtype
+from cordwood.codecs import DTYPES
+from cordwood.tensors import torch_dtype
 
 Numbers = npt.NDArray[Any]
 

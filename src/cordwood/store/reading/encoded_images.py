@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.forks import in_child
 from cordwood.errors import FormatError
 from cordwood.images import Decoder, ImageHeader, best, planes, probe

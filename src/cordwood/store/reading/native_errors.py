@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.codecs import raise_if_refused
 from cordwood.errors import REASONS, FormatError, Reason
 
 if TYPE_CHECKING:

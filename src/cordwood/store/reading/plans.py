@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.codecs import raise_if_refused
 from cordwood.common.forks import ForkSafeLock
 from cordwood.errors import CordwoodError, FormatError, StorageError
 from cordwood.native import _native

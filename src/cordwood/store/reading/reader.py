@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.codecs.dtypes import BY_CODE, DTYPES
+from cordwood.codecs import BY_CODE, DTYPES
 from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
@@ -29,7 +29,7 @@ from cordwood.store.reading.shards import Shards
 from cordwood.store.schema.node import ARRAYS
 from cordwood.store.schema.schema import Leaf
 from cordwood.store.values.arrays import known
-from cordwood.tensors.content.dtypes import torch_dtype
+from cordwood.tensors import torch_dtype
 
 Rows = npt.NDArray[np.void]
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.schema.node import BYTE_LEAVES, CONTAINERS, DICTS, PYTHON_NUMBERS
 from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Schema, SchemaNode

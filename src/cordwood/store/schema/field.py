@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.plan import GOALS
+from cordwood.codecs import DTYPES, GOALS
 from cordwood.common.arguments import checks_keywords, one_of, true_or_false
 from cordwood.errors import UsageError
 

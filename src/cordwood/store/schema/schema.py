@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, UsageError

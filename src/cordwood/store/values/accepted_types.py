@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.schema.node import NOT_OF_NUMPY, is_named_tuple

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from cordwood.codecs.dtypes import BY_CODE, DTYPES
+from cordwood.codecs import BY_CODE, DTYPES
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.schema.node import NOT_OF_NUMPY, is_named_tuple
 from cordwood.store.values.accepted_types import (

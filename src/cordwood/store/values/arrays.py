@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from numpy.typing import NDArray
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.errors import UsageError
 from cordwood.store.values.accepted_types import tensor_dtype
 

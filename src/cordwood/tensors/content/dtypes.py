@@ -4,7 +4,7 @@ from typing import Final
 
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 
 _STAND_INS: Final = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 _BY_WIDTH: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}

@@ -9,7 +9,7 @@ import numpy as np
 from torch.storage import UntypedStorage
 
 from cordwood import codecs
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, Reason
 from cordwood.native import _native

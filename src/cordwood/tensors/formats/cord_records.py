@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from cordwood import codecs
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.sample import pieces as sample_of
+from cordwood.codecs import DTYPES
+from cordwood.codecs import pieces as sample_of
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes, PackedStorage, Scratch
 from cordwood.tensors.layout.reachable import ViewGroup

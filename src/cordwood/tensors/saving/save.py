@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from cordwood.codecs.plan import GOALS
+from cordwood.codecs import GOALS
 from cordwood.common.arguments import checks_keywords, one_of
 from cordwood.common.atomic_file import replacing
 from cordwood.errors import UsageError

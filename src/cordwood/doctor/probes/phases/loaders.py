@@ -21,8 +21,7 @@ from cordwood.doctor.probes.patches import Patches
 from cordwood.doctor.probes.phases.clock import OPTIMIZER, OTHER, WAIT
 from cordwood.doctor.probes.phases.recorder import Recorder
 from cordwood.doctor.probes.phases.rhythm import END, OFF
-from cordwood.feed import Loader
-from cordwood.feed.iterator import LoaderIterator
+from cordwood.feed import Loader, LoaderIterator
 
 _MOST_LOADERS = 8  # that are kept, with their datasets
 _LARGEST_BATCH = 256 << 20  # bytes that are kept for replays

@@ -13,7 +13,7 @@ from cordwood.doctor.evidence.evidence import SaveCall
 from cordwood.doctor.evidence.places import user_place
 from cordwood.doctor.probes.patches import Patches
 from cordwood.doctor.probes.phases.recorder import Recorder
-from cordwood.tensors.inspecting.inspect import inspect
+from cordwood.tensors import inspect
 
 _MOST_LINES = 256
 _MOST_LOOKS = 8  # at files of one line; further ones count as these do
