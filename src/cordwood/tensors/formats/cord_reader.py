@@ -15,8 +15,14 @@ from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
-from cordwood.tensors.formats.cord_writer import MANIFEST_NAME, MARK_NAME, PICKLE_NAME, VERSION
-from cordwood.tensors.formats.pt_reader import in_threads, slice_storage
+from cordwood.tensors.formats.shared import (
+    CORD_MANIFEST_NAME,
+    CORD_MARK_NAME,
+    CORD_PICKLE_NAME,
+    CORD_VERSION,
+    in_threads,
+    slice_storage,
+)
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry
@@ -51,7 +57,7 @@ class StorageRow:
 def is_cord(first_bytes: bytes) -> bool:
     """Whether an archive begins with the mark."""
     length = int.from_bytes(first_bytes[26:28], "little")
-    return first_bytes[30 : 30 + length] == MARK_NAME.encode()
+    return first_bytes[30 : 30 + length] == CORD_MARK_NAME.encode()
 
 
 class CordFile:
@@ -64,14 +70,14 @@ class CordFile:
     def __init__(self, source: ByteSource, archive: Archive, allotment: Allotment) -> None:
         self.source = source
         self.archive = archive
-        self.where = f"{source.name}: {PICKLE_NAME}"
-        manifest = self._checked(MANIFEST_NAME, allotment.take_text)
-        self.pickle = self._checked(PICKLE_NAME, allotment.take)
+        self.where = f"{source.name}: {CORD_PICKLE_NAME}"
+        manifest = self._checked(CORD_MANIFEST_NAME, allotment.take_text)
+        self.pickle = self._checked(CORD_PICKLE_NAME, allotment.take)
         try:
             self.manifest = _JSON.decode(manifest.decode())
         except (ValueError, RecursionError) as error:
             raise FormatError(
-                f"{source.name}: {MANIFEST_NAME} is not JSON ({error!s:.100}); the file is damaged"
+                f"{source.name}: {CORD_MANIFEST_NAME} is not JSON ({error!s:.100}); the file is damaged"
             ) from None
         self._check_version()
         self._rows = self._read_rows()
@@ -99,7 +105,7 @@ class CordFile:
         return found
 
     def _bad(self, what: str) -> FormatError:
-        return FormatError(f"{self.source.name}: {MANIFEST_NAME}: {what}; the file is damaged")
+        return FormatError(f"{self.source.name}: {CORD_MANIFEST_NAME}: {what}; the file is damaged")
 
     def _check_version(self) -> None:
         manifest = self.manifest
@@ -108,10 +114,10 @@ class CordFile:
         version = manifest.get("version")
         if not isinstance(version, list) or len(version) != 2 or not all(type(part) is int for part in version):
             raise self._bad(f"version {brief(version)}")
-        if version[0] != VERSION[0]:
+        if version[0] != CORD_VERSION[0]:
             raise FormatError(
                 f"{self.source.name}: version {version[0]}.{version[1]} of the format, and this Cordwood reads "
-                f"{VERSION[0]}.x; install a newer one",
+                f"{CORD_VERSION[0]}.x; install a newer one",
                 Reason.VERSION,
             )
         requires = manifest.get("requires", [])

@@ -10,13 +10,10 @@ from typing import Any, Final
 from cordwood.tensors.content.file_content import Content, Scratch
 from cordwood.tensors.formats.cord_records import encoded_records
 from cordwood.tensors.formats.pt_writer import Write
+from cordwood.tensors.formats.shared import CORD_MANIFEST_NAME, CORD_MARK_NAME, CORD_PICKLE_NAME, CORD_VERSION
 from cordwood.tensors.io.zip_writer import ZipWriter, deflate
 
-MARK_NAME: Final = "cordwood-tensors"  # the first entry, by which a file is known
 MARK: Final = b"A Cordwood tensor file: docs/format/tensors.md\n"
-MANIFEST_NAME: Final = "manifest.json"
-PICKLE_NAME: Final = "data.pkl"
-VERSION: Final = (1, 0)
 _WORTH_DEFLATING = 4096  # below that, inflating costs more time than reading
 
 
@@ -24,7 +21,7 @@ def write_cord(content: Content, write: Write, goal: str) -> None:
     """The whole archive, forward only."""
     parcel = content.parcel()
     archive = ZipWriter(write)
-    archive.add(MARK_NAME, MARK, align=False)
+    archive.add(CORD_MARK_NAME, MARK, align=False)
     scratch = Scratch()
     storages: dict[str, Any] = {}
     for storage in parcel.storages:
@@ -37,15 +34,15 @@ def write_cord(content: Content, write: Write, goal: str) -> None:
             records.append(row)
             archive.add(name, record.data, align=record.coding == "raw")
         storages[storage.key] = {"nbytes": storage.nbytes, "records": records}
-    _add_text(archive, PICKLE_NAME, parcel.pickle)
+    _add_text(archive, CORD_PICKLE_NAME, parcel.pickle)
     manifest = {
         "format": "cordwood-tensors",
-        "version": list(VERSION),
+        "version": list(CORD_VERSION),
         "requires": [],
         "goal": goal,
         "storages": storages,
     }
-    _add_text(archive, MANIFEST_NAME, json.dumps(manifest, separators=(",", ":")).encode())
+    _add_text(archive, CORD_MANIFEST_NAME, json.dumps(manifest, separators=(",", ":")).encode())
     archive.finish()
 
 

@@ -9,14 +9,13 @@ from cordwood.common.text import brief
 from cordwood.errors import FormatError, Reason
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
-from cordwood.tensors.formats.pt_reader import slice_storage
-from cordwood.tensors.formats.pt_writer import LEGACY_VERSION, MAGIC_NUMBER
+from cordwood.tensors.formats.shared import LEGACY_MAGIC_NUMBER, LEGACY_VERSION, slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.describe import Description, Global, describe
 
 _FIRST_READ = 1 << 20
-MAGIC_PICKLE = b"\x8a\n" + MAGIC_NUMBER.to_bytes(10, "little") + b"."  # after the two bytes of the protocol
+MAGIC_PICKLE = b"\x8a\n" + LEGACY_MAGIC_NUMBER.to_bytes(10, "little") + b"."  # after the two bytes of the protocol
 
 
 def is_legacy(first_bytes: bytes) -> bool:
@@ -56,7 +55,7 @@ class LegacyFile:
         magic = describe(data, f"{name}: the magic number", 0, room)
         version = describe(data, f"{name}: the version", magic.machine.position, room)
         system = describe(data, f"{name}: the system's facts", version.machine.position, room)
-        if magic.root != MAGIC_NUMBER or version.root != LEGACY_VERSION:
+        if magic.root != LEGACY_MAGIC_NUMBER or version.root != LEGACY_VERSION:
             raise FormatError(f"{name}: version {brief(version.root)} of the old format; {LEGACY_VERSION} is known")
         if not isinstance(system.root, dict) or system.root.get("little_endian") is not True:
             raise FormatError(f"{name}: written on a big-endian machine, which is not supported")

@@ -1,20 +1,15 @@
 """Reads torch's zip archives (`.pt` since torch 1.6), stored or deflated."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-import torch
 from torch.storage import UntypedStorage
 
 from cordwood.errors import FormatError
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
+from cordwood.tensors.formats.shared import in_threads, slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.io.zip_reader import STORED, Archive, ZipEntry
-
-_WORTH_THREADS = 4 << 20
-_THREADS = 2
 
 
 class PtFile:
@@ -106,21 +101,3 @@ class PtFile:
     def stored(self, key: str) -> int:
         """Bytes that the record takes in the file."""
         return self.entry(key).stored
-
-
-def in_threads(work: Callable[[Any], None], items: Sequence[Any], nbytes: int) -> None:
-    """Do something for each item, several at a time where there is enough to do."""
-    if len(items) > 1 and nbytes >= _WORTH_THREADS:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(work, items))
-    else:
-        for item in items:
-            work(item)
-
-
-def slice_storage(whole: UntypedStorage, start: int, size: int) -> UntypedStorage:
-    """A window into a mapped file, which keeps the mapping alive."""
-    part = whole[start : start + size]
-    if not isinstance(part, torch.UntypedStorage) or part.nbytes() != size:
-        raise FormatError(f"{size} bytes at {start}, but the file has {whole.nbytes()}; it was cut short meanwhile")
-    return part

@@ -16,10 +16,9 @@ from typing import Any
 
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Content, Parcel, Scratch
+from cordwood.tensors.formats.shared import LEGACY_MAGIC_NUMBER, LEGACY_VERSION
 from cordwood.tensors.io.zip_writer import ZipWriter, deflate
 
-MAGIC_NUMBER = 0x1950A86A20F9469CFC6C  # of the format before zip
-LEGACY_VERSION = 1001
 _VERSION = b"3\n"
 _LARGE = 64 << 20
 _SAMPLES, _SAMPLE = 32, 1 << 18
@@ -134,7 +133,7 @@ def write_legacy(content: Content, write: Write) -> None:
         "little_endian": True,
         "type_sizes": {"short": 2, "int": 4, "long": 4},
     }
-    for value in (MAGIC_NUMBER, LEGACY_VERSION, system):
+    for value in (LEGACY_MAGIC_NUMBER, LEGACY_VERSION, system):
         write(pickle.dumps(value, 2))
     write(parcel.pickle)
     write(pickle.dumps([storage.key for storage in parcel.storages], 2))

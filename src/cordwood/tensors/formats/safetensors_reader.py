@@ -12,7 +12,7 @@ from torch.storage import UntypedStorage
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, Reason
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
-from cordwood.tensors.formats.pt_reader import slice_storage
+from cordwood.tensors.formats.shared import slice_storage
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 
@@ -41,6 +41,11 @@ _DTYPES: Final = {
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
     "F4": "float4_e2m1fn_x2",
 }
+
+
+def named_dtype(word: object) -> torch.dtype | None:
+    """The dtype that a header names; None if torch has none of that name."""
+    return getattr(torch, _DTYPES.get(word, ""), None) if isinstance(word, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class SafetensorsFile:
         if not isinstance(given, dict):
             raise FormatError(f"{where} is not described by a table")
         word = given.get("dtype")
-        dtype = getattr(torch, _DTYPES.get(word, "") if isinstance(word, str) else "", None)
+        dtype = named_dtype(word)
         if dtype is None:
             raise FormatError(f"{where} has the dtype {brief(word)}, which this torch does not have")
         shape, offsets = given.get("shape"), given.get("data_offsets")

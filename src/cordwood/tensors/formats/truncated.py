@@ -17,7 +17,7 @@ from cordwood.tensors.formats.cord_reader import CordFile
 from cordwood.tensors.formats.detect import TensorFile, open_file
 from cordwood.tensors.formats.legacy_reader import LegacyFile, is_key, is_legacy
 from cordwood.tensors.formats.pt_reader import PtFile
-from cordwood.tensors.formats.safetensors_reader import _DTYPES, SafetensorsFile, TensorEntry, is_safetensors
+from cordwood.tensors.formats.safetensors_reader import SafetensorsFile, TensorEntry, is_safetensors, named_dtype
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.describe import Description
@@ -104,7 +104,7 @@ def _outline(given: Any) -> tuple[torch.dtype | None, tuple[int, ...] | None]:
     if not isinstance(given, dict):
         return None, None
     word, shape = given.get("dtype"), given.get("shape")
-    dtype = getattr(torch, _DTYPES.get(word, "") if isinstance(word, str) else "", None)
+    dtype = named_dtype(word)
     if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS:
         return dtype, None
     counts = all(type(count) is int and 0 <= count < 1 << 60 for count in shape)
