@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cordwood.common.seeding import seed_generators
@@ -37,6 +37,7 @@ def test_other_seeds_give_other_numbers() -> None:
 
 
 @given(SEEDS)
+@example(0x9E3779B9 << 32)  # whose halves and the constant of `seed_generators` cancel out
 def test_no_two_generators_draw_the_same(seed: int) -> None:
     """All three are of one kind, and seeded alike they would."""
     seed_generators(seed)

@@ -13,9 +13,10 @@ import torch
 def seed_generators(seed: int) -> None:
     """Set this process's generators of Python, NumPy and torch's CPU by a sample's seed, of 64 bits at most."""
     random.seed(seed)
-    # All three are Mersenne Twisters: the constant keeps NumPy's from drawing what torch's draws. A single number of 32
-    # bits, since NumPy takes longer for more than most samples take.
-    np.random.seed((seed ^ seed >> 32 ^ 0x9E3779B9) & 0xFFFFFFFF)
+    # All three are Mersenne Twisters: NumPy's must not get the lower half of the seed, which is all that torch's takes.
+    # A single number of 32 bits, since NumPy takes longer for more than most samples take.
+    word = (seed ^ seed >> 32 ^ 0x9E3779B9) & 0xFFFFFFFF
+    np.random.seed(word if word != seed & 0xFFFFFFFF else word ^ 1)
     torch.default_generator.manual_seed(seed)  # torch.manual_seed would also look for devices, for every sample
 
 
