@@ -126,7 +126,7 @@ def staying(path: Path, aside: Path, size: int = 0) -> Iterator[GatheringFile]:
         aside.replace(path)
     except OSError as error:
         raise failure(error) from error
-    _sync_folder(shown, path.parent)
+    sync_folder(shown, path.parent)
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
                 Path(aside).unlink()
         raise
     if durable:
-        _sync_folder(shown, Path(target).parent)
+        sync_folder(shown, Path(target).parent)
 
 
 def _status(shown: str) -> tuple[os.stat_result | None, bool]:
@@ -249,7 +249,8 @@ def _directly(shown: str, status: os.stat_result) -> Iterator[GatheringFile]:
         os.close(fd)
 
 
-def _sync_folder(shown: str, folder: Path) -> None:
+def sync_folder(shown: str, folder: Path, what: str = "the new file") -> None:
+    """Wait until the names in a folder are on the disk, among them that of `what`, which errors call `shown`."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -257,5 +258,5 @@ def _sync_folder(shown: str, folder: Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        reason = f"{error.strerror or error}; the new file is in place, but may be lost if the power fails now"
+        reason = f"{error.strerror or error}; {what} is in place, but may be lost if the power fails now"
         raise StorageError(error.errno or errno.EIO, reason, shown) from error

@@ -1,12 +1,12 @@
 """The folder of a store as its writer uses it: creates or finds it, locks it, and removes leftovers."""
 
 import errno
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from cordwood.common.arguments import one_of
+from cordwood.common.atomic_file import sync_folder
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.lock import NAME as LOCK_NAME
@@ -125,11 +125,4 @@ def _continue(path: Path, lock: WriterLock) -> OpenFolder:
 
 def sync_parent(path: Path) -> None:
     """The folder itself is on the disk, name and all."""
-    try:
-        fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise StorageError(error.errno, f"{error.strerror or error}: the folder may be lost", str(path)) from error
+    sync_folder(str(path), path.parent, "the folder")
