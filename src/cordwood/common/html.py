@@ -39,6 +39,18 @@ def plain(text: str) -> str:
     return f"<pre>{escape(chr(10).join(map(printable, text.split(chr(10)))))}</pre>"
 
 
+class Printed:
+    """A result that a prompt and a notebook show as ``print`` does. A dataclass of this kind has ``repr=False``."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return plain(str(self))
+
+
 def table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], right: Collection[int] = ()) -> str:
     """A table; columns in `right` are aligned there, for numbers. A last column that is empty is left out."""
     cells = [headings, *rows]

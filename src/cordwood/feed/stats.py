@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from cordwood.common.html import bars, sentence, title, together
+from cordwood.common.html import Printed, bars, sentence, title, together
 from cordwood.common.text import counted, human
 
 
-@dataclass(frozen=True)
-class Stats:
+@dataclass(frozen=True, repr=False)
+class Stats(Printed):
     """Figures of the iteration that was begun last.
 
     ::
@@ -36,9 +36,6 @@ class Stats:
     prefetch: int
     memory: str
     pool_bytes: int
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

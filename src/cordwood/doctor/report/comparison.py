@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.common.numbers import figure, milliseconds, percent, with_spread
 from cordwood.common.tables import fit, table_line, wrapped
 from cordwood.common.text import printable
@@ -35,8 +35,8 @@ _WIDTH = 100
 _FACTS = ("device", "processor", "cores", "threads", "system", "torch", "python", "world_size")
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Printed):
     """What two reports say together. Milliseconds are per training step."""
 
     before: Report
@@ -114,12 +114,6 @@ class Comparison:
             return None
         functions = loops.keys() | lines.keys()
         return max(waiting, default=0.0) + sum(max(loops.get(each, 0.0), lines.get(each, 0.0)) for each in functions)
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         return "\n".join(line for part in (_head(self), _table(self), _findings(self), _notes(self)) for line in part)

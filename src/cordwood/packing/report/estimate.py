@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.common.numbers import clock_text, few_digits, rough_milliseconds
 from cordwood.common.tables import section, table
 from cordwood.common.text import counted, human, printable
@@ -20,8 +20,8 @@ _FULL = 0.9  # of the free space: other programs write too
 _HARDLY = 0.8  # of the time to preprocess: the difference of two times that near each other is mostly noise
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Printed):
     """What packing would cost, by some inputs that were tried.
 
     ::
@@ -143,12 +143,6 @@ class Estimate:
         }
 
     # ---- text --------------------------------------------------------------------------------------------------------
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         width = min(shutil.get_terminal_size((100, 24)).columns, 120)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cordwood.common.html import bars, plain, together
+from cordwood.common.html import Printed, bars, plain, together
 from cordwood.common.numbers import clock_text, factor, rate_text
 from cordwood.common.tables import fit, table_line
 from cordwood.common.text import counted, human, printable
@@ -20,8 +20,8 @@ from cordwood.store.writing.prepare import Preparer
 SAVED_SAMPLES = 16  # that are saved with torch.save to see what it adds
 
 
-@dataclass(frozen=True)
-class Packed:
+@dataclass(frozen=True, repr=False)
+class Packed(Printed):
     """What a run has packed.
 
     ::
@@ -81,9 +81,6 @@ class Packed:
         )
         drawn = bars([(name, nbytes, human(nbytes)) for name, nbytes in sizes if nbytes])
         return together([plain(str(self)), drawn])
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         rows = [row for row in self._rows() if row[1] or not row[0]]

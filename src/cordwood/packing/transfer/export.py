@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cordwood.common.arguments import one_of
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.transfer.export_names import FileNames
 from cordwood.store import Dataset
@@ -25,8 +25,8 @@ _AT_ONCE = 64  # samples that are read together
 _MOST_BYTES_AT_ONCE = 64 << 20
 
 
-@dataclass
-class Exported:
+@dataclass(repr=False)
+class Exported(Printed):
     """What was written.
 
     ::
@@ -42,15 +42,9 @@ class Exported:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
-
     def __str__(self) -> str:
         files = f"{self.files:,} {'file' if self.files == 1 else 'files'}"
         return "\n".join([f"{self.out}: {files}, {self.bytes:,} bytes, in {self.seconds:.1f} s", *self.notes])
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.journal import inputs, job_file
@@ -116,8 +116,8 @@ Progress = Callable[[int, int], None]  # shards that are done, and all
 _SHOWN = 5
 
 
-@dataclass
-class Merged:
+@dataclass(repr=False)
+class Merged(Printed):
     """What a merged store is made of.
 
     ::
@@ -137,17 +137,11 @@ class Merged:
     copied: int = 0
     notes: list[str] = field(default_factory=list)
 
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
-
     def __str__(self) -> str:
         shards = f"{self.shards:,} {'shard' if self.shards == 1 else 'shards'}"
         how = "linked, not copied" if not self.copied else f"{self.linked:,} linked, {self.copied:,} copied"
         what = f"{self.samples:,} samples of {len(self.stores)} stores in {shards}"
         return "\n".join([f"{self.path}: {what} ({how}), {self.bytes:,} bytes", *self.notes])
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import opened
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.checking.shard_check import ShardFindings
 from cordwood.store.checking.survey import StoreSurvey, take_survey
@@ -30,8 +30,8 @@ from cordwood.store.writing.options import checked_threads
 from cordwood.store.writing.shard_copy import copied, pieces
 
 
-@dataclass
-class Salvaged:
+@dataclass(repr=False)
+class Salvaged(Printed):
     """What became of a damaged store.
 
     ::
@@ -49,17 +49,11 @@ class Salvaged:
     verification: Verification
     notes: list[str]
 
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
-
     def __str__(self) -> str:
         lost, count = self.verification.lost, self.verification.lost_count
         what = f"{count:,} {'is' if count == 1 else 'are'} lost: {runs_text(lost)}" if lost else "none is lost"
         lines = [f"{self.out}: {self.kept:,} of {self.verification.samples:,} samples; {what}", *self.notes]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

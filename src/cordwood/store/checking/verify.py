@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cordwood.common.html import plain
+from cordwood.common.html import Printed
 from cordwood.common.tables import section
 from cordwood.common.text import counted, human, printable
 from cordwood.errors import CordwoodError
@@ -18,8 +18,8 @@ from cordwood.store.writing.options import checked_threads
 Progress = Callable[[int, int], None]  # bytes that are done, and all
 
 
-@dataclass
-class Verification:
+@dataclass(repr=False)
+class Verification(Printed):
     """What `verify` found.
 
     ::
@@ -54,14 +54,8 @@ class Verification:
         """How many samples are lost."""
         return sum(last - first + 1 for first, last in self.lost)
 
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
-
     def __str__(self) -> str:
         return self.text()
-
-    def _repr_html_(self) -> str:
-        return plain(str(self))
 
     def text(self, *, most: int | None = 20, width: int = 100) -> str:
         """What `print` shows; `most=None` lists all damage, however long that gets."""

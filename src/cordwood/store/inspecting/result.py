@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cordwood.common.arguments import checks_keywords
+from cordwood.common.html import Printed
 from cordwood.store.inspecting.value_statistics import Values
 
 _MOST_CLASSES = 100_000  # in a dict for JSON
@@ -83,8 +84,8 @@ class FieldRow:
         }
 
 
-@dataclass(slots=True)
-class StoreInspection:
+@dataclass(slots=True, repr=False)
+class StoreInspection(Printed):
     """What is in a store. Made by `inspect`; prints as a table, shows itself with pictures in a notebook.
 
     ::
@@ -120,9 +121,6 @@ class StoreInspection:
     def after(self) -> int:
         """Bytes that they take in the store, without its indexes."""
         return sum(row.after for row in self.fields)
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         return self.table()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from cordwood.common.arguments import checks_keywords
+from cordwood.common.html import Printed
 from cordwood.tensors.layout.sharing import Sharing
 from cordwood.tensors.unpickle.tensor_info import Shape
 
@@ -126,8 +127,8 @@ class RecordRow:
         return {"name": self.name, "size": self.size, "in_file": self.in_file, "codec": self.codec}
 
 
-@dataclass(slots=True)
-class Inspection:
+@dataclass(slots=True, repr=False)
+class Inspection(Printed):
     """What is in a file. Made by `inspect`; prints as a table.
 
     ::
@@ -160,9 +161,6 @@ class Inspection:
     def wasted(self) -> int:
         """Bytes of all storages that no tensor reaches."""
         return self.stored - self.reachable
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         return self.table()

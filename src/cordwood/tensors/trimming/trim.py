@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cordwood.common.arguments import checks_keywords
-from cordwood.common.html import bars, plain, together
+from cordwood.common.html import Printed, bars, plain, together
 from cordwood.common.text import change, human, printable
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.content.file_content import PackedStorage, Parcel
@@ -29,8 +29,8 @@ from cordwood.tensors.trimming.rewrite import Rewritten, SeenStorage
 from cordwood.tensors.trimming.verify import verify
 
 
-@dataclass(slots=True)
-class Trimmed:
+@dataclass(slots=True, repr=False)
+class Trimmed(Printed):
     """What trimming did.
 
     ::
@@ -50,9 +50,6 @@ class Trimmed:
     def saved(self) -> int:
         """Bytes that the file is smaller."""
         return self.before - self.after
-
-    def __repr__(self) -> str:
-        return str(self)  # at a prompt, too, people want to read it
 
     def __str__(self) -> str:
         names = self.source if self.target in (None, self.source) else f"{self.source} -> {self.target}"
