@@ -18,6 +18,7 @@ Files, machine and process:
 * ``files`` - opens regular files only
 * ``atomic_file`` - a file that appears complete or not at all
 * ``resources`` - the cores and the memory that this process may use
+* ``lazy`` - names of a package that load when they are first used
 * ``forks`` - locks and state that a forked process must not inherit
 * ``seeding`` - seeds the random generators for one sample
 

@@ -12,6 +12,7 @@ Reading order:
 * ``encoded_images`` - images that are stored as JPEG or PNG files, decoded on threads
 * ``rebuild`` - puts values back into the structure of a sample
 * ``assemble`` - samples and collated batches out of all of the above
+* ``read_plan`` - what a dataset reads: which samples, which fields, which named tuples
 
 Imports ``schema``, ``values``, ``format``, ``codecs``, ``images``, ``tensors``, ``common`` and ``native``; used by
 ``dataset``, ``opening``, ``checking``, ``inspecting``, ``packing`` and ``feed``.

@@ -5,6 +5,7 @@ Reading order:
 
 * ``suffixes`` - the format that a file name asks for
 * ``detect`` - the format that a file has, by its content; opens it
+* ``shared`` - names and numbers of the formats, and access to storages, for readers and writers
 * ``pt_reader`` and ``pt_writer`` - torch's zip archives
 * ``legacy_reader`` - torch's format before 1.6
 * ``safetensors_reader`` - ``.safetensors`` files
