@@ -53,7 +53,7 @@ class Dataset(TorchDataset[Any]):
     # ---- samples ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.read_plan.selection)
+        return len(self.read_plan)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int):
@@ -142,7 +142,7 @@ class Dataset(TorchDataset[Any]):
     @property
     def names(self) -> tuple[str, ...]:
         """The fields that samples of this dataset have, in order."""
-        return self.schema.names if self.read_plan.names is None else self.read_plan.names
+        return self.read_plan.field_names
 
     def column(self, name: str) -> torch.Tensor:
         """A number field of all samples as one tensor, read without the rest.
@@ -209,12 +209,12 @@ class Dataset(TorchDataset[Any]):
     def _repr_html_(self) -> str:
         from cordwood.store.inspecting.html import format_dataset_html
 
-        return format_dataset_html(self)
+        return format_dataset_html(self.read_plan, self.inspect())
 
     def __repr__(self) -> str:
         from cordwood.store.inspecting.text import format_dataset
 
-        return format_dataset(self)
+        return format_dataset(self.read_plan)
 
 
 def _reopened(

@@ -4,7 +4,6 @@ Names and texts come from the store, so everything is escaped; pictures are made
 """
 
 from html import escape
-from typing import TYPE_CHECKING
 
 from cordwood.common.html import MAX_ROWS, bars, lists, safe, sentence, table, title, together
 from cordwood.common.text import human, shortened
@@ -23,22 +22,20 @@ from cordwood.store.inspecting.text import (
     rounding_lines,
     value_cells,
 )
-
-if TYPE_CHECKING:
-    from cordwood.store.dataset import Dataset
+from cordwood.store.reading.read_plan import ReadPlan
 
 _PICTURE = "margin:0 8px 4px 0;display:inline-block;vertical-align:top"
 _CAPTION = "font-size:80%;max-width:12em;overflow-wrap:anywhere"
 _LONGEST_CAPTION = 24
 
 
-def format_dataset_html(dataset: "Dataset") -> str:
+def format_dataset_html(plan: ReadPlan, store: StoreInspection) -> str:
     """A dataset: what was chosen of its store, and the store."""
-    whole = format_html(dataset.inspect())
-    if len(dataset) == len(dataset.reader) and dataset.names == dataset.schema.names:
+    whole = format_html(store)
+    if len(plan) == len(plan.reader) and plan.field_names == plan.reader.schema.names:
         return whole
-    fields = ", ".join(dataset.names[:MAX_ROWS])
-    return together([title("Dataset", f"{chosen(dataset)}; {fields}"), whole])
+    fields = ", ".join(plan.field_names[:MAX_ROWS])
+    return together([title("Dataset", f"{chosen(plan)}; {fields}"), whole])
 
 
 def format_html(inspection: StoreInspection) -> str:

@@ -1,16 +1,13 @@
 """A store's inspection as tables for a terminal. Names come from the store, so all of them are filtered."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from cordwood.common.numbers import four_digits, percent_of
 from cordwood.common.tables import section, table
 from cordwood.common.text import counted, human, printable, shortened
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
+from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.schema.schema import described
-
-if TYPE_CHECKING:
-    from cordwood.store.dataset import Dataset
 
 HEADINGS = ("field", "kind", "shape", "before", "after", "ratio", "note")
 VALUE_HEADINGS = ("values", "min", "max", "mean", "std", "zeros", "NaN", "note")
@@ -42,25 +39,25 @@ def format_store(inspection: StoreInspection, max_rows: int | None, width: int) 
     return "\n".join(lines)
 
 
-def format_dataset(dataset: "Dataset") -> str:
+def format_dataset(plan: ReadPlan) -> str:
     """A dataset in some lines: what samples it has, and what they are made of; no shard is read for it."""
-    lines = [f"Dataset: {printable(chosen(dataset))}"]
-    kinds = {leaf.name: described(leaf) for leaf in dataset.schema.leaves}
-    names = dataset.names[:_MOST_NAMES]
+    lines = [f"Dataset: {printable(chosen(plan))}"]
+    kinds = {leaf.name: described(leaf) for leaf in plan.reader.schema.leaves}
+    names = plan.field_names[:_MOST_NAMES]
     width = min(max((len(printable(name)) for name in names), default=0), 40)
     lines += [
         f"  {shortened(printable(name), width):{width}}  {kinds.get(name, 'several fields')}".rstrip() for name in names
     ]
-    if len(dataset.names) > len(names):
-        lines.append(f"  ... {len(dataset.names) - len(names)} more fields")
+    if len(plan.field_names) > len(names):
+        lines.append(f"  ... {len(plan.field_names) - len(names)} more fields")
     return "\n".join(lines)
 
 
-def chosen(dataset: "Dataset") -> str:
+def chosen(plan: ReadPlan) -> str:
     """How many samples of which stores a dataset has."""
-    whole = len(dataset.reader)
-    some = "" if len(dataset) == whole else f"{len(dataset):,} of "
-    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, dataset.reader.shards.paths))}"
+    whole = len(plan.reader)
+    some = "" if len(plan) == whole else f"{len(plan):,} of "
+    return f"{some}{counted(whole, 'sample')} of {' + '.join(map(str, plan.reader.shards.paths))}"
 
 
 def headline(inspection: StoreInspection) -> str:

@@ -6,14 +6,14 @@ from cordwood.codecs import raise_if_refused
 from cordwood.errors import REASONS, FormatError, Reason
 
 if TYPE_CHECKING:
-    from cordwood.native._native import ErrorTuple
+    from cordwood.native import _native
 
 OUT_SHAPE, OUT_DTYPE = 200, 201
 _ROW_CHECKSUM, _ROW_OFFSETS, _CUT_SHORT, _ROW_TAG = 210, 211, 212, 213
 _REST = "The other samples can be read; `cordwood verify` lists all damage, and with --salvage keeps what is good."
 
 
-def fault_error(where: str, fault: "ErrorTuple") -> FormatError:
+def fault_error(where: str, fault: "_native.ErrorTuple") -> FormatError:
     """The error for a native error tuple; `where` names shard, sample and field."""
     _, reason, what, found, expected, offset, _ = fault
     if reason == _CUT_SHORT:

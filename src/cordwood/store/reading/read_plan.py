@@ -30,6 +30,14 @@ class ReadPlan:
         self.types = tuple(types)
         self.assembler = Assembler(reader, names, self.types)
 
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """The fields that are read, in order."""
+        return self.reader.schema.names if self.names is None else self.names
+
     def numbers(self, indices: Any) -> Numbers:
         """The numbers in the store of the samples at these positions of the selection."""
         return numbers_of(self.selection, indices)
