@@ -58,6 +58,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # Not --quiet: warnings that are not told do not stop a strict build. Material tells of its successor on every one.
 docs: $(VENV)/.installed
@@ -96,7 +97,7 @@ fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(FUZZ_VENV) build dist src/*.egg-info
 	rm -rf cordwood-demo .package-cache .bench-cache fuzz/crashes
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f src/cordwood/native/*.so
 

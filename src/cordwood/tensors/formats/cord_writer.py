@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from cordwood.tensors.content.file_content import Content, Scratch
 from cordwood.tensors.formats.cord_records import encoded_records
-from cordwood.tensors.formats.pt_writer import Write
-from cordwood.tensors.formats.shared import CORD_MANIFEST_NAME, CORD_MARK_NAME, CORD_PICKLE_NAME, CORD_VERSION
+from cordwood.tensors.formats.shared import CORD_MANIFEST_NAME, CORD_MARK_NAME, CORD_PICKLE_NAME, CORD_VERSION, Write
 from cordwood.tensors.io.zip_writer import ZipWriter, deflate
 
 MARK: Final = b"A Cordwood tensor file: docs/format/tensors.md\n"

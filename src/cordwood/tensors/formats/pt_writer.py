@@ -11,20 +11,17 @@ import hashlib
 import pickle
 import struct
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Content, Parcel, Scratch
-from cordwood.tensors.formats.shared import LEGACY_MAGIC_NUMBER, LEGACY_VERSION
+from cordwood.tensors.formats.shared import LEGACY_MAGIC_NUMBER, LEGACY_VERSION, Write
 from cordwood.tensors.io.zip_writer import ZipWriter, deflate
 
 _VERSION = b"3\n"
 _LARGE = 64 << 20
 _SAMPLES, _SAMPLE = 32, 1 << 18
 _WORTH = 0.9  # a record is kept deflated from 10% saved on
-
-Write = Callable[[Any], object]
 
 
 def write_pt(content: Content, write: Write, prefix: str, *, compress: bool = False) -> None:

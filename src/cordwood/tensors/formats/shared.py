@@ -17,6 +17,8 @@ CORD_MANIFEST_NAME: Final = "manifest.json"
 CORD_PICKLE_NAME: Final = "data.pkl"
 CORD_VERSION: Final = (1, 0)
 
+Write = Callable[[Any], object]  # takes the next bytes of a file
+
 _WORTH_THREADS = 4 << 20
 _THREADS = 2
 
