@@ -1,12 +1,15 @@
 """A shard being written: where it ends, what its footer tells, and that it is there whole or not at all."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cordwood as cw
 from cordwood import codecs
@@ -17,7 +20,7 @@ from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
 from cordwood.store.writing import open_shard
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
-from cordwood.store.writing.open_shard import OpenShard
+from cordwood.store.writing.open_shard import OpenShard, SpooledRows
 from cordwood.store.writing.prepare import Preparer
 from tests.store.support.photos import photo, write
 
@@ -156,3 +159,42 @@ def test_each_shard_has_its_own_statistics(tmp_path: Path) -> None:
     assert [shard["fields"][0]["shapes"]["max"] for shard in shards] == [[1], [2], [3], [4]]
     error = abs(float(np.float32(0.1)) - 0.1)
     assert [shard["fields"][0]["worst_error"] for shard in shards] == [error] * 4
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 64), st.data())
+def test_what_was_added_is_read_anywhere(parts: list[bytes], in_memory: int, data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_shard, "_IN_MEMORY", in_memory)
+        patch.setattr(open_shard, "_AT_ONCE", data.draw(st.integers(1, 50)))
+        rows = SpooledRows("/tmp")
+        for part in parts:
+            rows.append(part)
+        whole = b"".join(parts)
+        assert rows.size == len(whole)
+        start = data.draw(st.integers(0, len(whole)))
+        end = data.draw(st.integers(start, len(whole)))
+        assert rows.read(start, end) == whole[start:end]
+        assert b"".join(rows.pieces(data.draw(st.integers(1, 9)))) == whole
+        rows.close()
+
+
+def test_the_file_has_no_name_and_a_forked_process_changes_nothing(tmp_path: Path) -> None:
+    rows = SpooledRows(tmp_path)
+    rows.append(b"a" * (2 << 20))
+    assert list(tmp_path.iterdir()) == []
+    child = os.fork()
+    if child == 0:
+        rows.append(b"b")
+        rows.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    rows.append(b"c")
+    assert rows.read((2 << 20) - 1, rows.size) == b"ac"
+    rows.close()
+
+
+def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
+    rows = SpooledRows(tmp_path / "missing")
+    rows.append(b"a")
+    with pytest.raises(StorageError, match="rows of a shard cannot be kept"):
+        rows.append(b"a" * (1 << 20))
