@@ -40,6 +40,7 @@ def test_pages_of_rules_that_are_no_more_are_removed_and_others_stay(tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"README.md", "notes.md", f"{ALL_RULES[0].id}.md"}
 
 
+@pytest.mark.slow
 def test_the_module_is_a_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cordwood.doctor.rules.pages", str(tmp_path / "rules")]
     done = subprocess.run(command, capture_output=True, text=True)

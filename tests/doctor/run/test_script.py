@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import cordwood as cw
+from cordwood import doctor
 from cordwood.doctor.run.script import DoctorOptions, run_script
+from tests.doctor.support.runs import run_preloaded
 
 TRAINS = """
 import torch
@@ -25,6 +27,8 @@ def main():
         model(torch.randn(8, 4)).square().mean().backward()
         optimizer.step()
 """
+
+DOCTOR = ["-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json"]
 
 
 @pytest.fixture(autouse=True)
@@ -123,16 +127,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 )
 
 
-def test_a_child_that_the_script_forks_has_no_report_of_its_own() -> None:
-    script = written(FORKS)
-    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "report.json", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 7, done.stderr
-    assert done.stdout.count("the child") == 1
-    assert done.stderr.count("the report as JSON is in") == 1
-    assert (
-        cw.Report.load("report.json").document["steps"]["count"] >= 39
-    )  # of 40: where the first ones begin is not seen
+def test_a_child_that_the_script_forks_has_no_report_of_its_own(tmp_path: Path) -> None:
+    done = run_preloaded([*DOCTOR, written(FORKS)], tmp_path)
+    assert done.code == 7, done.errors
+    assert done.output.count("the child") == 1
+    assert done.errors.count("the report as JSON is in") == 1
+    assert cw.Report.load("r.json").document["steps"]["count"] >= 39  # of 40: where the first ones begin is not seen
 
 
 def test_a_traceback_has_no_frames_of_the_doctor(capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +141,7 @@ def test_a_traceback_has_no_frames_of_the_doctor(capfd: pytest.CaptureFixture[st
     errors = capfd.readouterr().err
     assert code == 1
     assert "train.py" in errors
-    assert "doctor" not in errors
+    assert str(Path(doctor.__file__).parent) not in errors
 
 
 def test_the_scripts_own_hook_for_exceptions_is_called(
@@ -232,27 +232,21 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-def test_ranks_that_a_script_forks_are_watched() -> None:
+@pytest.mark.slow
+def test_ranks_that_a_script_forks_are_watched(tmp_path: Path) -> None:
     script, method = written(SPAWNS), "fork"  # those that it spawns are among the healthy scripts
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    bare = subprocess.run(
-        [sys.executable, script, free_port(), method], check=True, capture_output=True, text=True, env=environment
-    )
-    watched = subprocess.run(
-        [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", script, free_port(), method],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert watched.stdout == bare.stdout, watched.stderr
+    bare = run_preloaded([script, free_port(), method], tmp_path)
+    watched = run_preloaded([*DOCTOR, script, free_port(), method], tmp_path)
+    assert watched.output == bare.output != "", watched.errors
     document = json.loads(Path("r.json").read_text(encoding="utf-8"))
     assert document["steps"]["count"] == 20
     assert (document["environment"]["rank"], document["environment"]["world_size"]) == (0, 2)
     assert any(note.startswith("rank 1:") for note in document["notes"])
-    assert watched.returncode == 0
+    assert watched.code == 0
 
 
-def test_processes_that_serve_are_left_alone() -> None:
+@pytest.mark.slow
+def test_processes_that_serve_are_left_alone(tmp_path: Path) -> None:
     script = written(
         f"{TRAINS}\n"
         "import multiprocessing\n"
@@ -262,13 +256,8 @@ def test_processes_that_serve_are_left_alone() -> None:
         "        print(pool.map(double, [1, 2]))\n"
         "    main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", script],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "[2, 4]\n"
+    done = run_preloaded([*DOCTOR, script], tmp_path)
+    assert done.output == "[2, 4]\n", done.errors
     assert json.loads(Path("r.json").read_text(encoding="utf-8"))["steps"]["count"] == 20
 
 
@@ -334,6 +323,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_ranks_of_torchrun_write_a_file_each() -> None:
     words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", free_port(), "-m", "cordwood"]
     done = subprocess.run(

@@ -19,6 +19,7 @@ from cordwood.doctor.measure.determinism import digest
 from cordwood.doctor.trials.pack_change import KeptLoading, PackChange, change_for
 from cordwood.doctor.trials.pack_part import part_to_pack
 from cordwood.sources.importing import made
+from tests.doctor.support.runs import run_preloaded
 
 NUMBERS = [0, 5, 11]
 DATASET = """
@@ -73,12 +74,10 @@ def applied(change: PackChange) -> None:
     Path(change.file).write_text("\n".join(lines) + "\n")
 
 
-def run(folder: Path, *command: str, **environment: str) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(folder: Path, *command: str) -> str:
+    done = run_preloaded(list(command), folder)
+    assert done.code == 0, done.errors
+    return done.output
 
 
 def labels_of(output: str) -> list[int]:
@@ -102,20 +101,23 @@ def test_the_command_and_the_line_run(tmp_path: Path, squares: Any) -> None:
     assert change.lines[0] == "import cordwood as cw"
     assert change.lines[1].startswith('loader = cw.Loader(cw.open("train.cordwood"), batch_size=4, shuffle=True)')
     assert change.text.splitlines()[:3] == [change.command, "", f"# in train.py, in place of line {place.line}:"]
-    run(tmp_path, sys.executable, "-m", *shlex.split(change.command))
+    run(tmp_path, "-m", *shlex.split(change.command))
     applied(change)
-    assert labels_of(run(tmp_path, sys.executable, "train.py")) == list(range(12))
+    assert labels_of(run(tmp_path, "train.py")) == list(range(12))
 
 
+@pytest.mark.slow
 def test_a_script_in_another_folder(tmp_path: Path, squares: Any) -> None:
     place = written(tmp_path, DATASET + MAIN, "jobs/train")
     change = change_in(place, DataLoader(squares, batch_size=4, shuffle=True))
     assert change.command == "PYTHONPATH=jobs cordwood pack train:Squares train.cordwood"
     path, _, command = change.command.partition(" ")
-    run(tmp_path, sys.executable, "-m", *shlex.split(command), PYTHONPATH=path.partition("=")[2])
+    environment = os.environ | {"PYTHONPATH": path.partition("=")[2]}
+    subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=tmp_path, env=environment, check=True)
     assert len(cw.open(tmp_path / "train.cordwood")) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -131,15 +133,17 @@ def test_lines_of_python_where_there_is_no_command(tmp_path: Path, squares: Any,
     assert change.lines[1].startswith('cw.pack(data, "train.cordwood")')
     applied(change)
     for _ in range(2 if "size=12" in text else 1):  # packs, and finds the store
-        assert labels_of(run(tmp_path, sys.executable, "train.py")) == list(range(12))
+        assert labels_of(run(tmp_path, "train.py")) == list(range(12))
 
 
+@pytest.mark.slow
 def test_a_name_that_gives_other_samples_is_not_shown(tmp_path: Path, squares: Any) -> None:
     other = DATASET.replace("** 2", "** 3")
     change = change_in(written(tmp_path, other + MAIN), DataLoader(squares, batch_size=4, shuffle=True))
     assert change.command is None
 
 
+@pytest.mark.slow
 def test_random_steps_stay_in_the_loader(tmp_path: Path, squares: Any) -> None:
     text = (DATASET + MAIN).replace("self.size = size", "self.size, self.transform = size, flip")
     text = text.replace("return torch.full((4,), float(number) ** 2), number", "return self.made(number), number")
@@ -162,7 +166,7 @@ def test_random_steps_stay_in_the_loader(tmp_path: Path, squares: Any) -> None:
     change = change_in(place, DataLoader(dataset, batch_size=4, shuffle=True), part.kept)
     assert change.command is None
     applied(change)
-    assert labels_of(run(tmp_path, sys.executable, "train.py")) == list(range(12))
+    assert labels_of(run(tmp_path, "train.py")) == list(range(12))
     sys.modules.pop("train")
 
 

@@ -102,7 +102,11 @@ def patched_things() -> list[Any]:
     ]
 
 
-METHODS = multiprocessing.get_all_start_methods()
+# Workers that are not forked import torch.
+METHODS = [
+    pytest.param(method, marks=() if method == "fork" else pytest.mark.slow)
+    for method in multiprocessing.get_all_start_methods()
+]
 
 
 @pytest.mark.parametrize("method", ["", *METHODS])
