@@ -190,9 +190,9 @@ class TestPaths:
         def refuse(folder: str) -> NoReturn:
             raise PermissionError(13, "Permission denied", folder)
 
-        assert survey(tmp_path).empty
+        assert survey(tmp_path).is_empty
         monkeypatch.setattr("cordwood.sources.files.sniff.os.scandir", refuse)
-        assert not survey(tmp_path).empty
+        assert not survey(tmp_path).is_empty
 
     def test_an_unknown_kind_names_those_there_are(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="no kind of source 'tfrecord'; known are images, unlabelled, manifest"):

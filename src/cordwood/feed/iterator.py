@@ -57,7 +57,7 @@ class LoaderIterator(Iterator[Any]):
         self._transform = transform
         self._warn = warn  # of what the thread has to tell, with a stacklevel
         self._starting = threading.Lock()
-        self._broken = False  # it ended before the epoch did
+        self._is_broken = False  # it ended before the epoch did
         self._began = self._looked = 0.0
         self._before = (0, 0.0, 0.0)
         self._at_first = (0.0, 0)  # waiting for the first batch is told by itself
@@ -72,7 +72,7 @@ class LoaderIterator(Iterator[Any]):
             made = background.get()
             self._warn(2)
         except BaseException as error:
-            if isinstance(error, StopIteration) and not self._broken:
+            if isinstance(error, StopIteration) and not self._is_broken:
                 progress.consumed = progress.length
                 self._look(begun, perf_counter())  # short epochs have no other moment for it
             self.close()
@@ -132,7 +132,7 @@ class LoaderIterator(Iterator[Any]):
 
     def close(self) -> None:
         """End the thread and drop what is ready; nothing comes after that."""
-        self._broken = True
+        self._is_broken = True
         self._begin = None
         if self._begun is not None:
             self._begun.background.close()

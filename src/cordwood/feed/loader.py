@@ -246,7 +246,7 @@ class Loader:
             self._memory = chosen.memory
             self._reading = self._store
             if chosen != ("mmap", False):
-                self._reading = Dataset(plan.reopen(sparse=chosen.sparse))
+                self._reading = Dataset(plan.reopen(sparse=chosen.is_sparse))
                 if self._memory == "ram":
                     self._copying = shard_memory.Copying(self._reading.reader, shards)
         return self._reading

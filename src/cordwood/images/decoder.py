@@ -94,7 +94,7 @@ class Decoder:
 
     def _fast(self, data: bytes, header: ImageHeader, scale: int) -> Pixels | None:
         """The pixels by a decoder other than Pillow, or None where Pillow is to judge."""
-        if not header.plain:
+        if not header.is_plain:
             return None
         if header.format == "bmp":
             return bitmap(data, header)

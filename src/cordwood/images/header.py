@@ -28,15 +28,15 @@ class ImageHeader(NamedTuple):
         header = probe(data)
         header.format, header.width, header.height, header.orientation
 
-    Width and height are those of the pixels as they are stored; orientations 5 to 8 swap them. ``plain``: one picture
-    of 8-bit grey or colour, which every decoder reads alike.
+    Width and height are those of the pixels as they are stored; orientations 5 to 8 swap them. ``is_plain``: one
+    picture of 8-bit grey or colour, which every decoder reads alike.
     """
 
     format: str
     width: int
     height: int
     orientation: int = 1
-    plain: bool = True
+    is_plain: bool = True
 
     @property
     def upright(self) -> tuple[int, int]:
@@ -177,12 +177,12 @@ def _webp_orientation(data: bytes) -> int:
 def _bmp(data: bytes) -> ImageHeader:
     header_size = _number(data, 14, 4)
     if header_size == 12:
-        return ImageHeader("bmp", _number(data, 18, 2), _number(data, 20, 2), plain=False)
+        return ImageHeader("bmp", _number(data, 18, 2), _number(data, 20, 2), is_plain=False)
     width, height = _number(data, 18, 4), _number(data, 22, 4)
     # A negative height says that the first row is the uppermost.
     height = (1 << 32) - height if height >= 1 << 31 else height
     plain = header_size in _BITMAP_HEADERS and _number(data, 28, 2) == 24 and _number(data, 30, 4) == 0
-    return ImageHeader("bmp", width, height, plain=plain)
+    return ImageHeader("bmp", width, height, is_plain=plain)
 
 
 def _gif(data: bytes) -> ImageHeader:
@@ -199,7 +199,7 @@ def _gif(data: bytes) -> ImageHeader:
         while at < len(data) and data[at]:  # an extension is a chain of blocks, the last one empty
             at += 1 + data[at]
         at += 1
-    return ImageHeader("gif", width, height, plain=False)
+    return ImageHeader("gif", width, height, is_plain=False)
 
 
 def _tiff(data: bytes) -> ImageHeader:
@@ -207,7 +207,7 @@ def _tiff(data: bytes) -> ImageHeader:
     if IMAGE_WIDTH not in told or IMAGE_HEIGHT not in told:
         raise FormatError(f"the tiff image tells no size in the first directory of its {len(data)} bytes")
     turned = told.get(ORIENTATION, 1)
-    return ImageHeader("tiff", told[IMAGE_WIDTH], told[IMAGE_HEIGHT], turned if 1 <= turned <= 8 else 1, plain=False)
+    return ImageHeader("tiff", told[IMAGE_WIDTH], told[IMAGE_HEIGHT], turned if 1 <= turned <= 8 else 1, is_plain=False)
 
 
 _MAGICS: dict[str, tuple[bytes, ...]] = {

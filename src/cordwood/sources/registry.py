@@ -75,7 +75,7 @@ class Kinds:
             raise UsageError(
                 f"{where} is a packed store already: cw.pack(cw.open({str(path)!r:.200}), ...) packs it anew"
             )
-        if path.is_dir() and survey(path).empty:
+        if path.is_dir() and survey(path).is_empty:
             raise UsageError(
                 f"{where} has no files in it; hidden ones and those behind links to folders do not count{broken}"
             )

@@ -45,14 +45,14 @@ def dataset(tmp_path: Path) -> cw.Dataset:
 @pytest.mark.parametrize(
     ("asked", "remote", "free", "ranks", "found"),
     [
-        ("auto", False, 1 << 40, 1, Chosen("mmap", sparse=False)),
-        ("auto", True, 1 << 40, 1, Chosen("ram", sparse=False)),
-        ("auto", True, 1_000_000, 1, Chosen("ram", sparse=False)),
-        ("auto", True, 1_000_000, 4, Chosen("mmap", sparse=False)),
-        ("auto", True, 100_000, 1, Chosen("mmap", sparse=True)),
-        ("mmap", True, 1 << 40, 1, Chosen("mmap", sparse=False)),
-        ("mmap", False, 100_000, 1, Chosen("mmap", sparse=True)),
-        ("ram", False, 1_000_000, 1, Chosen("ram", sparse=False)),
+        ("auto", False, 1 << 40, 1, Chosen("mmap", is_sparse=False)),
+        ("auto", True, 1 << 40, 1, Chosen("ram", is_sparse=False)),
+        ("auto", True, 1_000_000, 1, Chosen("ram", is_sparse=False)),
+        ("auto", True, 1_000_000, 4, Chosen("mmap", is_sparse=False)),
+        ("auto", True, 100_000, 1, Chosen("mmap", is_sparse=True)),
+        ("mmap", True, 1 << 40, 1, Chosen("mmap", is_sparse=False)),
+        ("mmap", False, 100_000, 1, Chosen("mmap", is_sparse=True)),
+        ("ram", False, 1_000_000, 1, Chosen("ram", is_sparse=False)),
     ],
 )
 def test_the_choice(
@@ -90,7 +90,7 @@ def test_a_store_larger_than_the_memory_gives_the_same_batches(
     loader = cw.Loader(dataset, batch_size=7, shuffle=True)
     found = [batch["x"][:, 0] for batch in loader]
     assert loader._reading is not None
-    assert loader._reading.reader.shards.sparse
+    assert loader._reading.reader.shards.is_sparse
     monkeypatch.undo()
     plain = [batch["x"][:, 0] for batch in cw.Loader(dataset, batch_size=7, shuffle=True)]
     assert torch.equal(torch.cat(found), torch.cat(plain))

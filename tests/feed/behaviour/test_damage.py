@@ -159,7 +159,7 @@ def test_stores_that_are_larger_than_memory_are_no_different(
 ) -> None:
     """Their samples are announced to the system before they are read, and that is not where damage is told."""
     ds, bad = damaged(good, tmp_path, damage)
-    monkeypatch.setattr(ds.reader, "sparse", True)
+    monkeypatch.setattr(ds.reader.shards, "is_sparse", True)
     loader = Loader(ds, BATCH, on_damage=on_damage, memory="mmap")
     found: list[int] = []
     try:

@@ -100,10 +100,10 @@ def test_a_loader_without_samples_may_ask_for_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("remote", "free", "expected"),
     [
-        (False, 1 << 40, Chosen("mmap", sparse=False)),
-        (True, 1 << 40, Chosen("ram", sparse=False)),
-        (True, 10, Chosen("mmap", sparse=True)),
-        (False, 10, Chosen("mmap", sparse=True)),
+        (False, 1 << 40, Chosen("mmap", is_sparse=False)),
+        (True, 1 << 40, Chosen("ram", is_sparse=False)),
+        (True, 10, Chosen("mmap", is_sparse=True)),
+        (False, 10, Chosen("mmap", is_sparse=True)),
     ],
 )
 def test_memory_is_for_stores_on_a_network_that_fit(

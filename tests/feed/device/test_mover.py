@@ -184,7 +184,7 @@ def test_a_batch_with_nothing_to_copy_passes_as_it_is() -> None:
     mover, lazy = on_a_fake_device()
     batch = {"ids": [1, 2], "there already": torch.ones(2, device="meta")}
     staged = mover.stage(batch)
-    assert (staged.event, staged.late) == (None, False)
+    assert (staged.event, staged.is_late) == (None, False)
     assert mover.arrive(staged) is batch
     assert lazy.to_do == []
 

@@ -88,7 +88,7 @@ def test_archives_of_zipfile(method: int, stream: bool, comment: bytes) -> None:
     archive = opened(data)
     assert is_zip(data[:4])
     assert contents(archive) == CONTENTS
-    assert not archive.recovered
+    assert not archive.is_recovered
     for entry in archive.entries.values():
         assert archive.check(entry)
         buffer = bytearray(entry.size)
@@ -371,7 +371,7 @@ def test_a_cut_archive_gives_back_what_is_whole(make: Callable[[], bytes]) -> No
     expected = contents(whole)
     ends = {name: whole.start(entry) + entry.stored for name, entry in whole.entries.items()}
     uncut = recovered(data)
-    assert uncut.recovered
+    assert uncut.is_recovered
     assert contents(uncut) == expected
     assert all(map(uncut.check, uncut.entries.values()))
     for cut in sorted({*range(0, len(data), max(1, len(data) // 200)), *ends.values()}):

@@ -23,7 +23,7 @@ def check(views: list[View], nbytes: int, layout: StorageLayout) -> None:
         assert [old[address] for address in before] == [new[address] for address in after]
         assert len(place.strides) == len(view.strides)
         assert not any(n % view.itemsize for n in (place.offset, *place.strides))
-        assert place.strides == view.strides or not view.fixed
+        assert place.strides == view.strides or not view.is_fixed
         for source, target in zip(before, after, strict=True):
             # One way from old to new for all views: what shared a byte does so after.
             assert there.setdefault(source, target) == target
@@ -42,8 +42,10 @@ def check(views: list[View], nbytes: int, layout: StorageLayout) -> None:
         end = group.offset + group.nbytes
         hull = [address for number in group.views for address in old_addresses(views[number])]
         assert (group.source, group.span) == (min(hull), max(hull) + 1 - min(hull))
-        assert group.verbatim == (not group.copies)
-        assert not group.verbatim or (group.nbytes == group.span and set(hull) == set(range(min(hull), max(hull) + 1)))
+        assert group.is_verbatim == (not group.copies)
+        assert not group.is_verbatim or (
+            group.nbytes == group.span and set(hull) == set(range(min(hull), max(hull) + 1))
+        )
     assert end <= layout.nbytes
     in_groups = sorted(number for group in layout.groups for number in group.views)
     assert in_groups == [number for number, view in enumerate(views) if 0 not in view.shape]
@@ -137,7 +139,7 @@ def test_a_view_longer_than_a_row_keeps_the_hull_with_zeros() -> None:
     layout = laid_out(x, x[:, :5], x.reshape(-1)[18:39])
     assert layout.nbytes == (9 * 20 + 5) * 4
     assert layout.placed == (Placed(0, (80, 4)), Placed(72, (4,)))
-    assert not layout.groups[0].verbatim
+    assert not layout.groups[0].is_verbatim
 
 
 def test_every_second_row_and_column() -> None:
@@ -196,7 +198,7 @@ def test_expanded_and_re_strided() -> None:
 def test_windows_that_overlap_themselves() -> None:
     x = matrix(40)
     windows = np.lib.stride_tricks.sliding_window_view(x, 5)
-    assert laid_out(x, windows[3:9]).groups[0].verbatim
+    assert laid_out(x, windows[3:9]).groups[0].is_verbatim
     # Every second element, in windows of three.
     layout = laid_out(x, np.lib.stride_tricks.sliding_window_view(x[::2], 3))
     assert layout.placed == (Placed(0, (4, 4)),)

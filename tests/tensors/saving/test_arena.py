@@ -77,7 +77,7 @@ def test_memory_under_two_dtypes_is_mixed_from_the_second_look_on() -> None:
         arenas.of(storage).sees(View(0, 4, (8,), (4,)), dtype, fits=True, quantized=False)
     settled, arenas = arenas.settle()
     assert not settled
-    assert arenas.of(storage).mixed
+    assert arenas.of(storage).is_mixed
 
 
 def test_new_dtypes_count_as_bytes() -> None:

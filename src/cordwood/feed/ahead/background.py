@@ -85,7 +85,7 @@ class Background(Generic[T]):
             try:
                 item = queue.get()
             except BaseException:
-                lane.interrupted = True
+                lane.is_interrupted = True
                 raise
             self.waits += 1
             self.waited += perf_counter() - began
@@ -143,10 +143,10 @@ class _SharedQueue(Generic[T]):
         self.asleep_since: float | None = None
         self.paused = 0.0
         self.forks = _forks
-        self.interrupted = False
+        self.is_interrupted = False
         self.thread: threading.Thread | None = None
-        self._closed = False
-        self._ended = False
+        self._is_closed = False
+        self._has_ended = False
         self._bell = threading.Lock()  # free when it was rung; the thread sleeps by acquiring it
         self._bell.acquire()
         self._over = threading.Lock()  # free when the source is done with, and closed
@@ -157,14 +157,14 @@ class _SharedQueue(Generic[T]):
     def run(self, source: Callable[[], Iterator[Sequence[T]]]) -> None:
         last = _Last()
         try:
-            if not self._closed:
+            if not self._is_closed:
                 last = self._fill(source)
         finally:
-            if self._closed:
+            if self._is_closed:
                 self._drop()
                 last = _Last()  # an error that nobody waits for any more
             self.queue.put(last)
-            self._ended = True
+            self._has_ended = True
             _running.discard(self)
             self._over.release()
 
@@ -174,7 +174,7 @@ class _SharedQueue(Generic[T]):
         except BaseException as error:
             return _failure(error)
         try:
-            while not self._closed:
+            while not self._is_closed:
                 self._put(next(iterator))
                 self._sleep_while_full()
         except StopIteration:
@@ -197,7 +197,7 @@ class _SharedQueue(Generic[T]):
         if self.queue.qsize() < self.depth:
             return
         self.asleep_since = began = perf_counter()
-        while self.queue.qsize() >= self.depth and not self._closed:
+        while self.queue.qsize() >= self.depth and not self._is_closed:
             self._bell.acquire()
         self.asleep_since = None
         self.paused += perf_counter() - began
@@ -206,7 +206,7 @@ class _SharedQueue(Generic[T]):
 
     @property
     def ready(self) -> int:
-        return 0 if self._closed else max(0, self.queue.qsize() - self._ended)
+        return 0 if self._is_closed else max(0, self.queue.qsize() - self._has_ended)
 
     def ring(self) -> None:
         """Wake the thread if it sleeps."""
@@ -225,7 +225,7 @@ class _SharedQueue(Generic[T]):
 
     def stop(self) -> None:
         """Tell the thread to end."""
-        self._closed = True
+        self._is_closed = True
         if self._stopping is not None:
             self._stopping()
         self.ring()
@@ -236,7 +236,7 @@ class _SharedQueue(Generic[T]):
         if thread is None or thread.ident is None or thread.ident == threading.get_ident():
             return
         # Not by `join` alone: interrupted by Ctrl-C, that one takes a living thread for a dead one (Python 3.11).
-        if not self._ended:
+        if not self._has_ended:
             if not self._over.acquire(timeout=patience):
                 return
             self._over.release()
@@ -246,7 +246,7 @@ class _SharedQueue(Generic[T]):
         if self.forks != _forks:
             return
         self.stop()
-        self.wait(min(patience, IMPATIENCE) if self.interrupted else patience)
+        self.wait(min(patience, IMPATIENCE) if self.is_interrupted else patience)
         self._drop()
         self.queue.put(_Last())
 

@@ -1,7 +1,7 @@
 """Chooses where shards are read from: mapped files, or a copy in memory.
 
     choice = chosen("auto", reader, shards)
-    choice.memory, choice.sparse      # "mmap" or "ram"; whether the files are larger than what can stay in memory
+    choice.memory, choice.is_sparse   # "mmap" or "ram"; whether the files are larger than what can stay in memory
 
 Shards stay compressed in memory, so that many times more samples fit than as tensors. Mapped files are as fast while
 the system's cache has them: on a local disk they are the better choice, because the memory remains the system's. On a
@@ -63,7 +63,7 @@ class Chosen(NamedTuple):
     """How the shards are read."""
 
     memory: str
-    sparse: bool
+    is_sparse: bool
 
 
 def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
@@ -78,7 +78,7 @@ def chosen(memory: str, reader: Reader, shards: Numbers) -> Chosen:
             f"memory='ram' would copy {human(size)} into memory, and {human(free)} are free: use 'mmap', or a part of "
             "the dataset"
         )
-    return Chosen(memory, sparse=memory == "mmap" and size > room)
+    return Chosen(memory, is_sparse=memory == "mmap" and size > room)
 
 
 def is_remote(path: Path, mounts: Iterable[str] | None = None) -> bool:

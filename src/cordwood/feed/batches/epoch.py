@@ -78,9 +78,9 @@ class Epoch:
         self._consumed = consumed
         self._seed = seed
         self._mover = mover
-        self._seeded = seeded
-        self._measured = False
-        self._ahead = _FETCHED_AHEAD if maker.sparse else 0
+        self._is_seeded = seeded
+        self._is_measured = False
+        self._ahead = _FETCHED_AHEAD if maker.is_sparse else 0
 
     def groups(self) -> Iterator[list[ReadyBatch]]:
         """Batches in order, those of a call together."""
@@ -97,7 +97,8 @@ class Epoch:
                 planned = next(plans, None)
                 if planned is None:
                     break
-                if self._ahead or not self._measured:  # the first batch shall not wait for what lies around its samples
+                # The first batch does not wait for what lies around its samples.
+                if self._ahead or not self._is_measured:
                     self.maker.advise(planned.indices)
                 waiting.append(planned)
             if not waiting:
@@ -166,12 +167,12 @@ class Epoch:
 
     def _made(self, planned: BatchPlan) -> list[ReadyBatch]:
         began = perf_counter()
-        seeds = self.seeds(planned) if self._seeded else None
+        seeds = self.seeds(planned) if self._is_seeded else None
         batches = self.maker.batches(planned.indices, planned.per, seeds, self.pace.threads)
         self.decoding += perf_counter() - began
-        if not self._measured and batches[0].samples and not self.maker.alone:
+        if not self._is_measured and batches[0].samples and not self.maker.is_alone:
             self.pace.batch_is(nbytes_of(batches[0].values))
-            self._measured = True
+            self._is_measured = True
         return self._named(planned, batches)
 
     def _named(self, planned: BatchPlan, batches: list[Batch]) -> list[ReadyBatch]:

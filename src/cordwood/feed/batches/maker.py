@@ -77,7 +77,7 @@ class BatchMaker:
         by_samples: ThreadBatches | None = None,
         bytes_read: npt.NDArray[np.uint64] | None = None,
     ) -> None:
-        self.sparse = dataset.reader.shards.sparse
+        self.is_sparse = dataset.reader.shards.is_sparse
         self.skip = skip
         self.skipped = 0
         self.bytes_read = np.zeros(1, np.uint64) if bytes_read is None else bytes_read
@@ -90,7 +90,7 @@ class BatchMaker:
         self._fills = _fills(self._assembler.frames, collation, treatments)
         self._allocate = allocate
         self._by_samples = by_samples
-        self.alone = by_samples is not None  # batches gain nothing from being made together
+        self.is_alone = by_samples is not None  # batches gain nothing from being made together
 
     def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """Memory for what is put together here."""

@@ -79,7 +79,7 @@ class ThreadBatches:
         self._fetch = fetch
         self._transform = SampleTransform(transform)
         self._collation = collation
-        self._stopped = False
+        self._is_stopped = False
         self._helpers = ThreadPoolExecutor(threads - 1, "cordwood-sample") if threads > 1 else None
 
     def batch(self, numbers: Numbers, seeds: Seeds) -> Any:
@@ -112,7 +112,7 @@ class ThreadBatches:
             finally:
                 failed.clear()
                 del first  # tracebacks hold this frame and those of the helpers
-        if self._stopped:
+        if self._is_stopped:
             raise FeedError("the iteration was closed while samples were transformed")
         return results
 
@@ -120,7 +120,7 @@ class ThreadBatches:
         self, turns: deque[tuple[int, Any]], results: list[Any], failed: list[tuple[int, BaseException]]
     ) -> None:
         """Work on what is left; after a failure nothing is."""
-        while turns and not self._stopped:
+        while turns and not self._is_stopped:
             try:
                 position, (sample, number, seed) = turns.popleft()
             except IndexError:  # another thread took the last one
@@ -133,7 +133,7 @@ class ThreadBatches:
 
     def stop(self) -> None:
         """Begin no more samples, of a batch that is under way either; from any thread."""
-        self._stopped = True
+        self._is_stopped = True
 
     def close(self) -> None:
         """End the threads; no batch is under way."""

@@ -23,7 +23,7 @@ class Staged(NamedTuple):
     batch: Any
     event: Any = None  # reached when the copies are done; None if there are none
     copied: Sequence[Any] = ()  # what lies in memory of the stream of copies
-    late: bool = False  # something in the batch has still to go to the device
+    is_late: bool = False  # something in the batch has still to go to the device
 
 
 class Mover:
@@ -44,7 +44,7 @@ class Mover:
         """Begin to copy a batch; in the background thread."""
         streams = self._streams
         if streams is None:
-            return Staged(batch, late=self.device is not None)
+            return Staged(batch, is_late=self.device is not None)
         self._let_go()
         sources: list[Any] = []
         copied: list[Any] = []
@@ -77,7 +77,7 @@ class Mover:
             streams.wait(staged.event)
             for copied in staged.copied:
                 streams.record(copied)
-        if not staged.late:
+        if not staged.is_late:
             return staged.batch
         return replaced(staged.batch, lambda leaf: leaf.to(self.device) if self._is_elsewhere(leaf) else leaf)
 

@@ -156,7 +156,7 @@ class _Part:
     manifest: Manifest
     records: Records
     job: JobFile | None
-    listed: bool  # whether it tells the inputs of its shards
+    is_listed: bool  # whether it tells the inputs of its shards
 
     @property
     def samples(self) -> int:
@@ -252,7 +252,7 @@ def _check_packed(parts: Sequence[_Part]) -> None:
     """Whether parts of a job hold what was packed, and nothing else."""
     for part in parts:
         packed = part.job.totals.samples if part.job is not None and part.job.totals is not None else None
-        if packed != part.samples or not part.listed:
+        if packed != part.samples or not part.is_listed:
             raise UsageError(
                 f"{part.path} was packed with {packed} samples and has {part.samples}, or does not tell their inputs: "
                 "somebody else has written to it; pack this part again"
@@ -276,7 +276,7 @@ class _Merger:
 
     def __init__(self, folder: Path, parts: Sequence[_Part], merged: Merged) -> None:
         self.merged = merged
-        self.listed = any(part.listed and len(part.records) for part in parts)
+        self.listed = any(part.is_listed and len(part.records) for part in parts)
         self._folder = folder
         self._parts = parts
         self._records = bytearray()
@@ -329,7 +329,7 @@ class _Merger:
     def _take_inputs(self, part: _Part, shard: int, number: int) -> None:
         """The list of a shard's inputs, as that of a shard of one job."""
         count = int(part.records["count"][shard])
-        if part.listed:
+        if part.is_listed:
             told = inputs.read(part.path, shard)
             header, lines = InputsHeader(told.first, told.after, told.totals), told.lines
             found = sum(entry.inputs * max(entry.samples, 0) for entry in told.entries())

@@ -83,7 +83,7 @@ class Rewriting:
         self._inputs = 0
         self._last: str | None = None
         self._walk = self._walking()
-        self._ended = False
+        self._has_ended = False
         self._begin()
         self._go_on(None)
 
@@ -111,7 +111,7 @@ class Rewriting:
 
     def finish(self) -> None:
         """Put the rest in its place, durably."""
-        if not self._ended:
+        if not self._has_ended:
             raise FormatError(f"{self._store}: not all inputs that have changed were done again")
         self._tell_last(None)
         records = np.frombuffer(bytes(self._records), shard_index.RECORD)
@@ -130,7 +130,7 @@ class Rewriting:
         try:
             self._walk.send(done)  # type: ignore[arg-type]  # the first one, which begins, is None
         except StopIteration:
-            self._ended = True
+            self._has_ended = True
 
     # ---- shard by shard --------------------------------------------------------------------------------------------
 

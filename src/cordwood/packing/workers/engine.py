@@ -61,7 +61,7 @@ class Engine:
         self._again: list[tuple[Task, Sequence[Input]]] = []  # tasks of workers that died
         self._done: dict[int, tuple[Sequence[Input], Result]] = {}
         self._buffered = 0
-        self._ended = False  # there are no more tasks
+        self._has_ended = False  # there are no more tasks
         self._deaths: dict[int, int] = {}  # by the first input of the unit
         self._early_deaths = 0
         self.notes: list[str] = []  # what else happened
@@ -110,7 +110,7 @@ class Engine:
                 pool.settle(settled)
             while not stop():
                 self._submit(pool)
-                if self._ended and not self._under_way:
+                if self._has_ended and not self._under_way:
                     break
                 for event in pool.wait(_WAIT):
                     if not self.starting and isinstance(event, Finished):
@@ -126,12 +126,12 @@ class Engine:
         while pool.has_room:
             if self._again:
                 task, inputs = self._again.pop(0)
-            elif self._ended or not self._has_room:
+            elif self._has_ended or not self._has_room:
                 return
             else:
                 found = self._tasks.next()
                 if found is None:
-                    self._ended = True
+                    self._has_ended = True
                     return
                 task, inputs = found
             self._under_way[task.first] = inputs

@@ -76,19 +76,19 @@ class FolderSurvey:
 
     kinds: Counter[str] = field(default_factory=Counter)
     endings: Counter[str] = field(default_factory=Counter)  # of files that are neither images nor tensors
-    stopped: bool = False  # there was more than was looked at
+    was_stopped: bool = False  # there was more than was looked at
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether everything was looked at, and no file found."""
-        return not (self.kinds or self.endings or self.stopped)
+        return not (self.kinds or self.endings or self.was_stopped)
 
     def __str__(self) -> str:
         told = [f"{count} of {kind}" for kind, count in sorted(self.kinds.items())]
         told += [f"{count} {ending}" for ending, count in self.endings.most_common(5)]
         if not told:
             return "no files"
-        return f"{'among the first files ' if self.stopped else ''}{', '.join(told)}"
+        return f"{'among the first files ' if self.was_stopped else ''}{', '.join(told)}"
 
 
 def survey(folder: Path) -> FolderSurvey:
@@ -103,7 +103,7 @@ def survey(folder: Path) -> FolderSurvey:
                 for entry in entries:
                     entries_seen += 1
                     if files >= _MOST_FILES or entries_seen >= _MOST_ENTRIES:
-                        found.stopped = True
+                        found.was_stopped = True
                         return found
                     if entry.name.startswith("."):
                         continue
@@ -111,13 +111,13 @@ def survey(folder: Path) -> FolderSurvey:
                         waiting.append(entry.path)
                     elif _is_file(entry):
                         if here == _FILES_A_FOLDER:
-                            found.stopped = True
+                            found.was_stopped = True
                             break
                         here += 1
                         files += 1
                         _count(found, Path(entry.path))
         except OSError:  # a folder that cannot be listed is told of when it is to be
-            found.stopped = True
+            found.was_stopped = True
     return found
 
 

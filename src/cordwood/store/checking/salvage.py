@@ -119,7 +119,7 @@ class _Rescue:
         self._manifest = replace(manifest, fields=fields)
         self._footer = {"plans": list(self._manifest.plan_names), "store": self._manifest.to_json()}
         self._worst: dict[str, float] = {}  # error of a field, by the footers
-        self._guessed = False
+        self._is_guessed = False
         self._begin(survey)
 
     def _begin(self, survey: StoreSurvey) -> None:
@@ -139,7 +139,7 @@ class _Rescue:
                 self._worst[entry["name"]] = max(self._worst.get(entry["name"], 0.0), error)
         if not found.good.any():
             return
-        ends = self._copy(found) if found.whole else self._rewrite(found)
+        ends = self._copy(found) if found.is_whole else self._rewrite(found)
         shard_index.append(self._folder, self._shards, shard_index.pack_record(self._shards, self.kept, ends))
         self._shards += 1
         self.kept += ends.count
@@ -166,12 +166,12 @@ class _Rescue:
         """The worst error of each lossy field that is known: of this shard, or if its footer is lost, of all others."""
         lossy = [leaf.name for leaf in self._layout.schema.frames if leaf.store_as]
         if found.footer is None:
-            self._guessed |= bool(lossy)
+            self._is_guessed |= bool(lossy)
             return tuple(self._worst.get(name, 0.0) for name in lossy)
         told = {entry.get("name"): entry.get("worst_error") for entry in found.footer["fields"]}
         return tuple(float(told.get(name) or 0.0) for name in lossy)
 
     def note_unknown_errors(self) -> None:
         """Say so if the worst error of a field is not known any more."""
-        if self._guessed:
+        if self._is_guessed:
             self.notes.append("the worst error of lossy fields is not known for all samples: a footer was lost")

@@ -65,7 +65,7 @@ class ShardFindings:
     damages: Damages = field(default_factory=Damages)
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the file can be kept as it is."""
         return not self.damages.found
 

@@ -41,7 +41,7 @@ class DamageNotes:
         self._samples = 0
 
     @property
-    def enough(self) -> bool:
+    def has_enough(self) -> bool:
         """Whether so many samples are damaged that looking further is of no use."""
         return self._samples >= _MOST_DAMAGE
 
@@ -193,7 +193,7 @@ def _readable(
 ) -> Iterator[tuple[Rows, list[Arrays]]]:
     """What can be read of these samples, in pieces; of the first damages it is told what they are."""
     numbers = trouble.without_bad(numbers)
-    if trouble.enough or not len(numbers):
+    if trouble.has_enough or not len(numbers):
         return
     try:
         yield reader.fetch(numbers, leaves, together=False)

@@ -68,7 +68,7 @@ class Assembler:
         values = [self._values(numbers, leaf, found) for leaf in self.leaves]
         each = zip(*values, strict=True) if values else iter([()] * len(numbers))
         build = self.rebuilder.build
-        if found.even:
+        if found.is_even:
             return [build(one, None) for one in each]
         states = self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         return [build(one, told) for one, told in zip(each, states.tolist(), strict=True)]
@@ -102,7 +102,7 @@ class Assembler:
         ]
 
     def _batch(self, numbers: Numbers, found: Fetched, collate: Collate | None, always: Sequence[str]) -> Any:
-        states = None if found.even else self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
+        states = None if found.is_even else self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         values = [self._collated(numbers, leaf, found, states) for leaf in self.leaves]
         if collate is not None:
             values = [collate(leaf.name, value) for leaf, value in zip(self.leaves, values, strict=True)]

@@ -48,9 +48,9 @@ _READERS: "weakref.WeakSet[Reader]" = weakref.WeakSet()
 
 
 class Fetched(NamedTuple):
-    """What a read gave: `even` means that in no sample anything is absent or None, unless it always is."""
+    """What a read gave: `is_even` means that in no sample anything is absent or None, unless it always is."""
 
-    even: bool
+    is_even: bool
     row_bytes: npt.NDArray[np.uint8]
     columns: list[npt.NDArray[Any]]
     arrays: list[Arrays]

@@ -99,7 +99,7 @@ class Shards:
         lengths: Sequence[int] | None = None,
         sparse: bool = False,
     ) -> None:
-        self.sparse = sparse
+        self.is_sparse = sparse
         self.paths = tuple(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay links
         self.manifests = tuple(manifest.read(path) for path in self.paths)
         self.schema = common_schema(self.paths, self.manifests)
@@ -179,7 +179,7 @@ class Shards:
             with opened(path, f"the shard, {lost}") as fd:
                 ends = self._checked_ends(fd, path, record)
                 size, rows = ends.file_size, ends.rows_offset
-                failed = _native.store_attach(self.handle, shard, fd, size, rows, self.sparse)
+                failed = _native.store_attach(self.handle, shard, fd, size, rows, self.is_sparse)
         except FormatError as error:
             raise FormatError(f"{error}; {lost}", error.reason) from None
         except StorageError as error:

@@ -49,12 +49,12 @@ class PackedStorage:
     @property
     def is_verbatim(self) -> bool:
         """Whether nothing has to be gathered."""
-        return all(group.verbatim for group in self.layout.groups)
+        return all(group.is_verbatim for group in self.layout.groups)
 
     def group_bytes(self, group: ViewGroup, scratch: Scratch) -> Bytes:
         """The bytes of one group: those of the source where they are kept as they are, else gathered."""
         source = self.read(group.source, group.span)
-        if group.verbatim:
+        if group.is_verbatim:
             return source
         out = scratch.take(group.nbytes)
         fill(group, source, out)
@@ -75,7 +75,7 @@ class PackedStorage:
             out[end - start : group.offset - start] = 0
             end = group.offset + group.nbytes
             source = self.read(group.source, group.span)
-            if group.verbatim:
+            if group.is_verbatim:
                 out[group.offset - start : end - start] = source
             else:
                 fill(group, source, out[group.offset - start : end - start])
@@ -104,7 +104,7 @@ class PackedStorage:
         copied = np.empty(self.nbytes, np.uint8)
         self.gather(self.layout.groups, 0, copied)
         groups = tuple(
-            replace(group, source=group.offset, span=group.nbytes, copies=(), verbatim=True)
+            replace(group, source=group.offset, span=group.nbytes, copies=(), is_verbatim=True)
             for group in self.layout.groups
         )
         layout = replace(self.layout, groups=groups)

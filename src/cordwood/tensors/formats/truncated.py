@@ -51,7 +51,7 @@ def open_what_is_left(source: ByteSource, allotment: Allotment) -> Opened:
             return Opened(cut, list(cut.lost.values()) or [str(error)])
         raise
     lost = []
-    if isinstance(file, PtFile | CordFile) and file.archive.recovered:
+    if isinstance(file, PtFile | CordFile) and file.archive.is_recovered:
         lost.append(
             f"{file.source.name}: the archive has lost its directory, which stands at the end; "
             f"{len(file.archive.entries)} records were found without it"

@@ -129,12 +129,12 @@ def _rows(
         row = _row(
             info,
             sum(account.nbytes for account in mine),
-            sum(file.stored(account.key) for account in mine if not account.lost),
-            sum(reached(view) for key, view in dict.fromkeys(views[index]) if not accounts[key].lost),
+            sum(file.stored(account.key) for account in mine if not account.is_lost),
+            sum(reached(view) for key, view in dict.fromkeys(views[index]) if not accounts[key].is_lost),
             sum(account.wasted for account in mine),
             ", ".join(dict.fromkeys(_coding(file, account, codings, damaged) for account in mine)),
         )
-        row.damaged = any(account.lost for account in mine)
+        row.damaged = any(account.is_lost for account in mine)
         if not views[index] and not row.damaged:
             # Bytes that sizes and strides do not tell, as those of several items in a byte.
             row.reachable = info.nbytes
@@ -144,7 +144,7 @@ def _rows(
 
 
 def _coding(file: PickledFile, account: StorageUsage, codings: dict[str, str], damaged: list[str]) -> str:
-    if account.lost:
+    if account.is_lost:
         return ""
     if account.key not in codings:
         try:

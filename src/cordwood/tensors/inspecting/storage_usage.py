@@ -34,9 +34,9 @@ class StorageUsage:
     key: str
     nbytes: int
     reachable: int = 0
-    lost: bool = False  # the file does not have its bytes
-    unused: bool = False  # nothing refers to it
-    whole: bool = False  # something else than a tensor refers to it
+    is_lost: bool = False  # the file does not have its bytes
+    is_unused: bool = False  # nothing refers to it
+    is_whole: bool = False  # something else than a tensor refers to it
     views: list[View] = field(default_factory=list)
 
     @property
@@ -74,22 +74,22 @@ class _Taking:
         account = self.accounts.get(facts.key)
         if account is None:
             account = self.accounts[facts.key] = self._open(facts)
-        if facts.nbytes != account.nbytes and not account.lost:
-            account.whole = True
+        if facts.nbytes != account.nbytes and not account.is_lost:
+            account.is_whole = True
             self._complain(
                 f"{self.file.source.name}: storage {facts.key[:40]} has {account.nbytes} bytes, and the pickle says "
                 f"{facts.nbytes}"
             )
-        account.whole |= facts.part
+        account.is_whole |= facts.part
 
     def _open(self, facts: StorageFacts) -> StorageUsage:
         try:
             return StorageUsage(facts.key, self.file.nbytes(facts.key))
         except FormatError:
-            return StorageUsage(facts.key, 0, lost=True)
+            return StorageUsage(facts.key, 0, is_lost=True)
 
     def tell_lost(self) -> None:
-        lost = [key[:40] for key, account in self.accounts.items() if account.lost]
+        lost = [key[:40] for key, account in self.accounts.items() if account.is_lost]
         if lost:
             some = ", ".join(lost[:3]) + (" ..." if len(lost) > 3 else "")
             self._complain(
@@ -113,23 +113,23 @@ class _Taking:
             if account is not None and view is not None:
                 account.views.append(view)
             elif account is not None:
-                account.whole = True
+                account.is_whole = True
         for persistent in description.hooks.persistents:
             account = self._of(persistent)
             if account is not None and id(persistent) in references.otherwise:
-                account.whole = True
+                account.is_whole = True
 
     def unused(self) -> None:
         keys = self.file.keys()
         for key in keys:
             if key not in self.accounts:
-                self.accounts[key] = StorageUsage(key, self.file.nbytes(key), unused=True)
+                self.accounts[key] = StorageUsage(key, self.file.nbytes(key), is_unused=True)
 
     def lay_out(self, account: StorageUsage) -> None:
-        if account.unused:
+        if account.is_unused:
             return
         account.reachable = account.nbytes
-        if account.whole or account.lost:
+        if account.is_whole or account.is_lost:
             return
         try:
             account.reachable = min(lay_out(account.views, account.nbytes).nbytes, account.nbytes)

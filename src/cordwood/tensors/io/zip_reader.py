@@ -53,11 +53,11 @@ class Archive:
             print(name, entry.size)
     """
 
-    __slots__ = ("_end", "_headers", "_starts", "entries", "recovered", "source")
+    __slots__ = ("_end", "_headers", "_starts", "entries", "is_recovered", "source")
 
     def __init__(self, source: ByteSource) -> None:
         self.source = source
-        self.recovered = False
+        self.is_recovered = False
         self._starts: dict[int, int] = {}
         self._headers: list[int] | None = None
         self.entries: dict[str, ZipEntry]
@@ -78,7 +78,7 @@ class Archive:
         """
         archive = cls.__new__(cls)
         archive.source = source
-        archive.recovered = True
+        archive.is_recovered = True
         archive._starts, archive._headers = {}, None
         archive.entries, archive._end = read_local_headers(source), source.size
         return archive
@@ -124,7 +124,7 @@ class Archive:
             self._headers = sorted(other.header for other in self.entries.values())
         following = bisect_right(self._headers, entry.header)
         end = self._headers[following] if following < len(self._headers) else self._end
-        if start + stored > end and not self.recovered:
+        if start + stored > end and not self.is_recovered:
             raise self._refused(
                 entry,
                 f"found data up to offset {start + stored}, expected its end at {end} or before, where the next thing "

@@ -29,21 +29,21 @@ class Reach(NamedTuple):
     """The bytes that a view reaches: runs of ``run`` bytes, repeated along ``dims``. No dims: every byte from
     ``offset`` to ``end``.
 
-    ``rough``: the view visits its bytes so much oftener than there are bytes that it stands for its whole hull.
+    ``is_rough``: the view visits its bytes so much oftener than there are bytes that it stands for its whole hull.
     """
 
     offset: int
     end: int
     run: int
     dims: Dims = ()
-    rough: bool = False
+    is_rough: bool = False
 
 
 class Cluster(NamedTuple):
     """Views connected by shared bytes, by their numbers, and whether every byte of their hull is reached."""
 
     members: list[int]
-    dense: bool
+    is_dense: bool
 
 
 def reach_of(offset: int, itemsize: int, shape: Sequence[int], strides: Sequence[int]) -> Reach | None:
@@ -69,7 +69,7 @@ def reach_of(offset: int, itemsize: int, shape: Sequence[int], strides: Sequence
     visits = prod(count for count, _ in dims)
     end = offset + extent
     if len(dims) > MOST_DIMS or visits > 65536 + 4 * (extent // itemsize):
-        return Reach(offset, end, extent, rough=True)
+        return Reach(offset, end, extent, is_rough=True)
     return Reach(offset, end, run, tuple(reversed(dims)))
 
 

@@ -26,13 +26,13 @@ __all__ = ["Copy", "Placed", "StorageLayout", "View", "ViewGroup", "fill", "lay_
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one tensor sees of a storage. ``fixed``: its strides may not change, its offset may."""
+    """What one tensor sees of a storage. ``is_fixed``: its strides may not change, its offset may."""
 
     offset: int
     itemsize: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    fixed: bool = False
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ViewGroup:
     """Views that share bytes, and how their part of the new storage is filled from the old.
 
     It takes ``nbytes`` from ``offset`` of the new storage and stems from ``span`` bytes from ``source`` of the old.
-    ``verbatim``: the bytes are kept just as they are, and there are no copies.
+    ``is_verbatim``: the bytes are kept just as they are, and there are no copies.
     """
 
     offset: int
@@ -57,7 +57,7 @@ class ViewGroup:
     span: int
     views: tuple[int, ...]
     copies: tuple[Copy, ...]
-    verbatim: bool
+    is_verbatim: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def fill(group: ViewGroup, source: Bytes, out: Bytes) -> None:
         raise ValueError(
             f"the group takes {group.span} bytes to fill {group.nbytes}, but was given {len(source)} to fill {len(out)}"
         )
-    if group.verbatim:
+    if group.is_verbatim:
         out[:] = source
         return
     if not (len(group.copies) == 1 and group.copies[0].fills(group.nbytes)):
@@ -187,7 +187,7 @@ class _Draft:
 
     group: ViewGroup
     align: int
-    dense: bool
+    is_dense: bool
     places: tuple[Placed, ...]
 
 
@@ -199,7 +199,7 @@ def _drafts(views: Sequence[View], reaches: dict[int, Reach], neighbours: _Neigh
         base = _base(views, members)
         if base is None:
             raise ValueError(_misaligned(views, members))
-        drafts.append(_draft(views, reaches, members, base, cluster.dense))
+        drafts.append(_draft(views, reaches, members, base, cluster.is_dense))
     end = cursor
     for draft in drafts:
         end = round_up(end, draft.align) + draft.group.nbytes
@@ -207,7 +207,7 @@ def _drafts(views: Sequence[View], reaches: dict[int, Reach], neighbours: _Neigh
     if base is None or end <= round_up(cursor, neighbours.align) + neighbours.end - base:
         return drafts
     # Groups that lie between each other's bytes and cannot be closed up, or alignment, cost more than what is there.
-    dense = all(draft.dense for draft in drafts) and (
+    dense = all(draft.is_dense for draft in drafts) and (
         sum(draft.group.span for draft in drafts) == neighbours.end - neighbours.start
     )
     return [_draft(views, reaches, numbers, base, dense)]
@@ -243,7 +243,7 @@ def _draft(views: Sequence[View], reaches: dict[int, Reach], members: list[int],
     if dense:
         moved = () if lead == 0 else (Copy(0, lead, (), (), (), span),)
         return draft(lead + span, in_place, moved, lead == 0)
-    if not any(reaches[number].rough for number in members):
+    if not any(reaches[number].is_rough for number in members):
         boxes, nbytes = close_up([_box(views[number], base) for number in members], align)
         pairs = [(views[number], _place(views[number], box)) for number, box in zip(members, boxes, strict=True)]
         copies = joined(
@@ -259,7 +259,7 @@ def _draft(views: Sequence[View], reaches: dict[int, Reach], members: list[int],
 def _fits(view: View, place: Placed) -> bool:
     """Whether the view can be made there: torch counts offsets and strides in elements."""
     aligned = not any(number % view.itemsize for number in (place.offset, *place.strides))
-    return aligned and (not view.fixed or place.strides == view.strides)
+    return aligned and (not view.is_fixed or place.strides == view.strides)
 
 
 def _moves(count: int, stride: int) -> bool:

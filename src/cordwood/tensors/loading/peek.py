@@ -70,7 +70,7 @@ class Peek:
     ) -> None:
         allotment = Allotment(limit)
         self._source = open_source(path_or_file)
-        self._closed = False
+        self._is_closed = False
         try:
             file = open_what_is_left(self._source, allotment).file
             self._reader: _TensorReader
@@ -94,7 +94,7 @@ class Peek:
 
     def __getitem__(self, name: str) -> torch.Tensor:
         self._check(name)
-        if self._closed:
+        if self._is_closed:
             raise UsageError(f"{self._source.name} is closed: read its tensors inside the with block")
         return self._reader.tensor(name)
 
@@ -109,7 +109,7 @@ class Peek:
 
     def close(self) -> None:
         """Close the file; tensors that were read stay good."""
-        self._closed = True
+        self._is_closed = True
         self._source.close()
 
     def __enter__(self) -> Self:

@@ -26,15 +26,15 @@ class Arena:
         self.location = location
         self.base = base
         self.nbytes = nbytes
-        self.mixed = mixed  # written as an untyped storage, because it is seen under several dtypes
+        self.is_mixed = mixed  # written as an untyped storage, because it is seen under several dtypes
         self.storages: list[UntypedStorage] = []
         self.forms: set[torch.dtype] = set()
         self.whole_as: set[torch.dtype] = set()  # dtypes under which the storage itself is saved
         self.keep_whole = False
-        self.quantized = False
+        self.is_quantized = False
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """No byte may be left out."""
         return self.keep_whole or bool(self.whole_as)
 
@@ -46,7 +46,7 @@ class Arena:
         """Take note of a tensor."""
         # Dtypes that came after typed storages are written over an untyped one anyway, which counts as bytes.
         self.forms.add(dtype if dtype in torch.storage._dtype_to_storage_type_map() else torch.uint8)
-        self.quantized |= quantized
+        self.is_quantized |= quantized
         # A tensor larger than its storage (FSDP frees storages) is kept as it is, as torch.save does.
         self.keep_whole |= not fits or dtype in SUB_BYTE
 
@@ -119,12 +119,12 @@ class Arenas:
             if last is not None and last[0] == arena.location and arena.base < last[2]:
                 settled = False
                 forms |= arena.forms | arena.whole_as
-                mixed = last[3] or arena.mixed or len(forms) > 1
+                mixed = last[3] or arena.is_mixed or len(forms) > 1
                 spans[-1] = (last[0], last[1], max(last[2], arena.base + arena.nbytes), mixed)
                 continue
             forms = arena.forms | arena.whole_as
-            mixed = arena.mixed or len(forms) > 1
-            settled &= mixed == arena.mixed
+            mixed = arena.is_mixed or len(forms) > 1
+            settled &= mixed == arena.is_mixed
             spans.append((arena.location, arena.base, arena.base + arena.nbytes, mixed))
         # Spans that turned out to be one storage under one dtype need no memory of them.
         return settled, Arenas(spans)
@@ -136,9 +136,9 @@ class Arenas:
                 "a storage is saved by itself while another storage lies over a part of its memory; "
                 "save a tensor over it instead"
             )
-        if not arena.mixed:
+        if not arena.is_mixed:
             return
-        if arena.quantized:
+        if arena.is_quantized:
             raise UsageError(
                 "a quantized tensor shares its memory with a tensor of another dtype, which no file of torch's can "
                 "hold; clone() one of them"

@@ -74,7 +74,7 @@ class Collector(pickle.Pickler):
     def __init__(self, file: io.BytesIO, arenas: Arenas, *, legacy: bool, tripwire: bool) -> None:
         super().__init__(file, PROTOCOL)
         self.arenas = arenas
-        self.legacy = legacy
+        self.is_legacy = legacy
         self.tripwire = tripwire
         self.tokens = Tokens()
         self.views: list[tuple[Arena, View, torch.dtype]] = []
@@ -83,7 +83,7 @@ class Collector(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is _StorageRef:
             arena = obj.arena
-            storage_type = None if arena.mixed else _storage_type(obj.dtype)
+            storage_type = None if arena.is_mixed else _storage_type(obj.dtype)
             return self._identity(storage_type, arena, 1 if storage_type is None else obj.dtype.itemsize)
         if isinstance(obj, TypedStorage):
             arena = self.arenas.of(obj._untyped_storage)
@@ -108,9 +108,9 @@ class Collector(pickle.Pickler):
     def _identity(self, storage_type: Any, arena: Arena, itemsize: int) -> tuple[Any, ...]:
         if storage_type is None:
             # What reads files of the old format knows no storage without a dtype; bytes do as well.
-            storage_type = torch.ByteStorage if self.legacy else UntypedStorage
+            storage_type = torch.ByteStorage if self.is_legacy else UntypedStorage
         identity = ("storage", storage_type, arena.key, arena.location, self.tokens.new(("size", arena.key, itemsize)))
-        return (*identity, None) if self.legacy else identity
+        return (*identity, None) if self.is_legacy else identity
 
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, torch.Tensor) or type(obj) in copyreg.dispatch_table:
@@ -141,7 +141,7 @@ class Collector(pickle.Pickler):
         )
         self.views.append((arena, view, dtype))
         arena.sees(view, dtype, fits=_fits(view, storage, arena), quantized=function is _quantized)
-        if function is _v2 and (arena.mixed or _storage_type(dtype) is None):
+        if function is _v2 and (arena.is_mixed or _storage_type(dtype) is None):
             requires_grad, hooks, *metadata = rest
             function, rest = _v3, [requires_grad, hooks, dtype, *metadata]
         if self.tripwire:
@@ -186,7 +186,7 @@ def _laid_out(arena: Arena, views: Sequence[View]) -> StorageLayout:
         placed = tuple(Placed(view.offset, view.strides) for view in views)
         return replace(lay_out((), arena.nbytes, whole=True), placed=placed)
     try:
-        return lay_out(views, arena.nbytes, whole=arena.whole)
+        return lay_out(views, arena.nbytes, whole=arena.is_whole)
     except ValueError as error:  # one memory through two storages that are not a whole number of items apart
         raise UsageError(str(error)) from None
 

@@ -49,7 +49,7 @@ class SeenStorage:
     nbytes: int
     itemsizes: list[tuple[Persistent, int]] = field(default_factory=list)
     sights: list[tuple[StorageView, torch.dtype]] = field(default_factory=list)
-    whole: bool = False
+    is_whole: bool = False
 
 
 class Rewritten:
@@ -97,10 +97,10 @@ class Rewritten:
                 raise FormatError(f"{self.file.where}: storage {key[:40]} has another size than the pickle says")
             storage.itemsizes.append((persistent, itemsize))
             if not isinstance(identity, Spanned) or not self._edits.is_integer(*span(identity.starts, 4)):
-                storage.whole = True
+                storage.is_whole = True
         references = find_references(self._description)
         for storage in seen.values():
-            storage.whole |= any(id(persistent) in references.otherwise for persistent, _ in storage.itemsizes)
+            storage.is_whole |= any(id(persistent) in references.otherwise for persistent, _ in storage.itemsizes)
         for sighted in references.views:
             if word(sighted.storage.identity[0]) == "storage":
                 self._note(seen[str(word(sighted.storage.identity[2]))], sighted, kinds)
@@ -113,7 +113,7 @@ class Rewritten:
         """Take note of a tensor; if its bytes or its numbers are not understood, its storage stays whole."""
         dtype = self._dtype(sighted, kinds)
         if dtype is None or dtype in SUB_BYTE or not self._edits.is_integer(*span(sighted.arguments.starts, 1)):
-            storage.whole = True
+            storage.is_whole = True
         self._sighted.append((storage, len(storage.sights)))
         storage.sights.append((sighted, dtype or torch.uint8))
 
@@ -125,7 +125,7 @@ class Rewritten:
 
     def _is_tripwire(self, storage: SeenStorage) -> bool:
         """Whether it is one of ours: seen once, from end to end, by a tensor that hangs on a dict of hooks."""
-        if storage.whole or len(storage.sights) != 1:
+        if storage.is_whole or len(storage.sights) != 1:
             return False
         ((sighted, dtype),) = storage.sights
         spread = sighted.arguments[1] == 0 and sighted.arguments[2] == (storage.nbytes,) and dtype == torch.uint8
@@ -149,13 +149,13 @@ class Rewritten:
             size = dtype.itemsize
             fixed = not self._edits.can_replace(*span(sighted.arguments.starts, 3))
             views.append(View(offset * size, size, tuple(shape), tuple(s * size for s in strides), fixed))
-        storage.whole |= not all(_fits(view, storage.nbytes) for view in views)
-        layout = lay_out([] if storage.whole else views, storage.nbytes, whole=storage.whole)
+        storage.is_whole |= not all(_fits(view, storage.nbytes) for view in views)
+        layout = lay_out([] if storage.is_whole else views, storage.nbytes, whole=storage.is_whole)
         if any(layout.nbytes % itemsize for _, itemsize in storage.itemsizes):
-            storage.whole = True
+            storage.is_whole = True
             layout = lay_out([], storage.nbytes, whole=True)
         dtypes = [codec_name(dtype) for _, dtype in storage.sights]
-        if storage.whole:
+        if storage.is_whole:
             views = []
         return PackedStorage(self._keys[storage.key], layout, views, dtypes, self._reader(storage, layout))
 

@@ -68,20 +68,20 @@ def _same(packed: PackedStorage, new: Bytes) -> bool:
     seen = set()
     for group in packed.layout.groups:
         source = packed.read(group.source, group.span)
-        if not group.verbatim and any(_repeats(packed.views[index], group.nbytes) for index in group.views):
+        if not group.is_verbatim and any(_repeats(packed.views[index], group.nbytes) for index in group.views):
             if not _equal(packed.group_bytes(group, Scratch()), new[group.offset : group.offset + group.nbytes]):
                 return False
             continue
         for index in group.views:
             view, placed = packed.views[index], packed.layout.placed[index]
             moved = placed.strides != view.strides or placed.offset - group.offset != view.offset - group.source
-            if (view, placed) in seen or (group.verbatim and not moved):
+            if (view, placed) in seen or (group.is_verbatim and not moved):
                 continue
             seen.add((view, placed))
             old = _through(source, view.offset - group.source, view, view.strides)
             if not _equal(old, _through(new, placed.offset, view, placed.strides)):
                 return False
-        if group.verbatim and not _equal(source, new[group.offset : group.offset + group.nbytes]):
+        if group.is_verbatim and not _equal(source, new[group.offset : group.offset + group.nbytes]):
             return False
     return True
 

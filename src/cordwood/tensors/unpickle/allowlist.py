@@ -33,14 +33,14 @@ class StorageKind:
 
 
 class Handled:
-    """A function of the list, by a handler of ours; one that is `measured` takes an `Effort` first."""
+    """A function of the list, by a handler of ours; if it `is_measured`, it takes an `Effort` first."""
 
-    __slots__ = ("handler", "measured", "name")
+    __slots__ = ("handler", "is_measured", "name")
 
     def __init__(self, name: str, handler: Callable[..., Any], *, measured: bool = False) -> None:
         self.name = name
         self.handler = handler
-        self.measured = measured
+        self.is_measured = measured
 
 
 def _encode(effort: Effort, value: Any, encoding: Any) -> bytes:
@@ -230,7 +230,8 @@ class Allowed:
     def call(self, function: Any, arguments: Any) -> Any:
         if type(function) is Handled:
             try:
-                return function.handler(self.effort, *arguments) if function.measured else function.handler(*arguments)
+                effort = (self.effort,) if function.is_measured else ()
+                return function.handler(*effort, *arguments)
             except CordwoodError:
                 raise
             except RefusedPickle as error:
