@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +153,10 @@ def test_public_names_resolve_and_are_sorted(module: str) -> None:
 
 def test_the_package_is_typed() -> None:
     assert (Path(cordwood.__file__).parent / "py.typed").is_file()
+
+
+def test_class_names_are_unique() -> None:
+    classes = [
+        node.name for path in SOURCES for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted(name for name, count in Counter(classes).items() if count > 1) == []
