@@ -36,6 +36,7 @@ def test_every_example_is_listed_and_says_how_it_is_run() -> None:
         assert f"test_{name.removesuffix('.py')}" in globals()
 
 
+@pytest.mark.slow
 def test_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
     out = run("full_disk.py", capsys)
     sizes = [int(size.replace(",", "")) for size in re.findall(r"^.{30} +([\d,]+) +[\d.]+$", out, re.MULTILINE)]
@@ -57,6 +58,7 @@ def test_shared_storage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "lies in 16 bytes" in out
 
 
+@pytest.mark.slow
 def test_slow_transpose(capsys: pytest.CaptureFixture[str]) -> None:
     out = run("slow_transpose.py", capsys)
     assert "strides (1, 1024), contiguous: False" in out
@@ -65,6 +67,7 @@ def test_slow_transpose(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the same picture was learned: yes" in out
 
 
+@pytest.mark.slow
 def test_starving_loader(capsys: pytest.CaptureFixture[str]) -> None:
     out = run("starving_loader.py", capsys)
     before, _, after = out.partition("\nPacked once: ")

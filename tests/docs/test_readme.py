@@ -16,7 +16,18 @@ TWINS = {"README.zh-CN.md": "README.md"}
 LONGEST_README = 250
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page not in TWINS])
+# Pages that pack folders or train for several seconds.
+LONG_PAGES = ("docs/doctor.md", "docs/pack.md", "docs/store.md", "docs/tour.md", "docs/recipes/")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.startswith(LONG_PAGES) else [])
+        for page in pages()
+        if page not in TWINS
+    ],
+)
 def test_the_blocks_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
     with PageRun(tmp_path) as run:
         for block in blocks(page):

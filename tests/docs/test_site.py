@@ -94,6 +94,7 @@ def address(site: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
 def test_pages_open_in_a_browser_and_the_search_finds(address: str) -> None:

@@ -225,6 +225,7 @@ def test_a_forked_process_is_told_to_begin_anew_and_can() -> None:
     assert list(batches) == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_program_may_end_while_a_dataloader_with_workers_runs_ahead() -> None:
     printed = run(
         """

@@ -64,6 +64,7 @@ def assert_agreement(frame: bytes, assets: bytes | None) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_damaged_frames(seed: int) -> None:
     mutator = Mutator(seed)

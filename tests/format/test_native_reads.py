@@ -77,6 +77,7 @@ def test_encoded_alone(dtype: str, goal: str) -> None:
         assert same_bits(native_read(frame)[0], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True], ids=["alone", "own"])
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", DTYPES)

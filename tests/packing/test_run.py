@@ -261,6 +261,7 @@ def test_nothing_is_left_behind(dest: Path, workers: int, monkeypatch: pytest.Mo
     assert {path.name for path in dest.parent.iterdir()} == {"s", "warm", "failed", "stopped"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_memory_is_flat(dest: Path, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many samples through an iterable, all of them stored, or dropped."""
@@ -325,6 +326,7 @@ for number, transform in enumerate({transforms}):
 """
 
 
+@pytest.mark.slow
 def test_scripts_without_a_guard(dest: Path, tmp_path: Path) -> None:
     """Classes, closures and lambdas of the script, and a module that it alone can import. It runs once."""
     dest.mkdir()

@@ -26,6 +26,7 @@ sys.stdout.buffer.write(dumps((count, Names())))
 """
 
 
+@pytest.mark.slow
 def test_attributes_called_as_modules_of_torch_are(tmp_path: Path) -> None:
     (tmp_path / "names.py").write_text(SCRIPT)
     ran = subprocess.run([sys.executable, str(tmp_path / "names.py")], check=True, capture_output=True)

@@ -54,6 +54,7 @@ def run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.slow
 class TestInstalled:
     @pytest.fixture
     def recordings(self, tmp_path: Path) -> Path:

@@ -75,6 +75,7 @@ def test_the_catalogue_without_torch_save(case: Case) -> None:
     assert_same(case.make(), obj)  # and nothing was done to the object itself
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
 @each_case
@@ -213,6 +214,7 @@ def test_what_pickle_modules_have() -> None:
         assert cw.pickle_module.loads(cw.pickle_module.dumps(obj)) == obj
 
 
+@pytest.mark.slow
 def test_nothing_else_is_changed_by_importing_it() -> None:
     """In a process of its own: what copy, pickle and the tables behind them do with tensors."""
     code = """
@@ -295,6 +297,7 @@ def test_torch_demands_that_safety_is_left_to_us() -> None:
         torch.load(io.BytesIO(saved(floats(2))), pickle_module=cw.pickle_module, weights_only=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol 5")
 @pytest.mark.parametrize("legacy", [False, True])
 def test_torch_alone_says_that_it_cannot(legacy: bool, tmp_path: Path) -> None:
@@ -439,6 +442,7 @@ def test_a_persistent_id_outside_of_torchs_files_is_refused() -> None:
         cw.pickle_module.loads(craft.pickled(craft.storage()))
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_trimmed_copies() -> None:
     """In a process of its own, whose peak is its own: a slice of 400 MB takes no copy of them."""
     code = """

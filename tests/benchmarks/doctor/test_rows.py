@@ -181,6 +181,7 @@ def test_a_healthy_script_without_steps_is_none_that_passed(
     assert outcome.measured["doctor-healthy"].median == len(outcome.tables[0].rows)
 
 
+@pytest.mark.slow
 def test_the_cost_is_measured_at_both_lengths(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(cost_rows, "sized", lambda seconds: cost_rows.Training(8, 12, 16))
     outcome = measured(cost_rows, settings)

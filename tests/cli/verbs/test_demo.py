@@ -63,6 +63,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_demo_from_end_to_end(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

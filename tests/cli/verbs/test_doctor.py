@@ -349,6 +349,7 @@ def test_telling_of_trials_never_fails() -> None:
     judging.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", ["sys.stdout", "sys.stderr", "sys.stdout, sys.stderr"])
 def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
     closing = TRAINING.replace("sys.exit(int(sys.argv[1]))", f"for each in ({streams},):\n    each.close()")

@@ -262,6 +262,7 @@ def test_transforms() -> None:
 # ---- stopped ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_sigterm_stops_where_the_same_command_goes_on(workers: int, folder: Path) -> None:
     program = (

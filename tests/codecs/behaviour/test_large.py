@@ -12,6 +12,7 @@ SHAPE = (2, 1028, 1 << 20)
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MEMORY < 12 * GIB, reason="needs a machine with 12 GB of memory")
 def test_more_than_2_gib() -> None:
     """Zeros, which take no memory until they are written, with marks where a number may wrap. One goal after the

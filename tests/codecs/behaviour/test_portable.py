@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.codecs.support.results import digests
 from tests.format.support.readers import ROOT
 
 
+@pytest.mark.slow
 def test_every_processor_gives_the_same() -> None:
     environment = os.environ | {"CORDWOOD_PORTABLE": "1"}
     answer = subprocess.run(

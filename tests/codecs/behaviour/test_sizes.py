@@ -37,6 +37,7 @@ def test_noise_with_a_plan_for_other_data(dtype: str, goal: str) -> None:
     assert len(codecs.encode(noise, plan)) <= 1.001 * noise.nbytes + 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [2, 3, 5, 6, 7, 11, 100, 300, 1000, 50257])
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint16", "uint8"])
 def test_uniformly_random_values_cost_their_entropy(dtype: str, values: int) -> None:

@@ -10,6 +10,7 @@ from tests.demo.reports import make_report
 from tests.doctor.report.test_html_browser import CHROMIUM, GROUNDS, PHONE, WIDE, Page
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
 ]

@@ -16,6 +16,7 @@ CHROMIUM = shutil.which("chromium")
 WIDE, PHONE = 1100, 360
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
 ]

@@ -300,6 +300,7 @@ def test_an_error_of_the_sources_end_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert [str(error) for error in told] == ["cannot be closed"]
 
 
+@pytest.mark.slow
 def test_a_program_may_end_without_closing() -> None:
     printed = run(
         """
@@ -320,6 +321,7 @@ def test_a_program_may_end_without_closing() -> None:
     assert (printed.startswith("end of the script\n"), printed.count("closed")) == (True, 3)
 
 
+@pytest.mark.slow
 def test_a_program_ends_although_a_source_is_stuck() -> None:
     printed = run(
         """

@@ -62,6 +62,7 @@ VIEWS: list[Callable[[Array], Array]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("height", "width", "scale", "ratio"),
     [

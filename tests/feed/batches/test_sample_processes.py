@@ -133,6 +133,7 @@ class FromStore:
         return self.dataset.__getitems__(numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_of_every_kind_read_a_store(tmp_path: Path, context: str) -> None:
     samples = images(10)
@@ -226,6 +227,7 @@ def caught_in_a_thread(wait: Callable[[threading.Thread], None]) -> list[FeedErr
     return caught
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_seen_by_a_thread_that_gets_no_signals() -> None:
     assert len(caught_in_a_thread(threading.Thread.join)) == 1
 
@@ -275,6 +277,7 @@ def dies_with_the_lock(sample: dict[str, Any]) -> Any:
     return dies({"n": 15})
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_with_a_lock_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample_processes, "_SOON", 0.1)
     with pytest.raises(FeedError, match="a worker process of sample_transform died"):

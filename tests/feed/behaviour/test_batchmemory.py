@@ -68,6 +68,7 @@ HOLDERS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[Any], Any]]] =
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_a_batch_that_is_kept_never_changes(ds: cw.Dataset, holder: str) -> None:
     hold, look = HOLDERS[holder]

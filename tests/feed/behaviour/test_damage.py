@@ -14,6 +14,7 @@ from cordwood import Loader
 from cordwood.errors import FeedError, FormatError, UsageError
 from tests.feed.support.leftovers import Leftovers
 from tests.feed.support.numbered import batches_of, numbered, numbers_in
+from tests.marks import slow_after
 from tests.store.support.small_stores import cut, first_of, flip, frame_of, row_of, shard
 
 COUNT, SHARD = 60, 1  # the shard that is damaged
@@ -84,7 +85,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", slow_after(1, OPTIONS))
 @pytest.mark.parametrize("damage", KINDS)
 def test_batches_before_the_damage_arrive_and_then_the_error(
     good: cw.Dataset, tmp_path: Path, damage: Damage, options: str

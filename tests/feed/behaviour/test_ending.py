@@ -57,6 +57,7 @@ def running(text: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
         process.communicate(timeout=PATIENCE)
 
 
+@pytest.mark.slow
 def test_the_program_ends_while_batches_are_made(prepared: str) -> None:
     ending = """
     alive = []
@@ -133,6 +134,7 @@ def shared_memory() -> set[str]:
     return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
+@pytest.mark.slow
 def test_a_killed_program_leaves_no_files(prepared: str, tmp_path: Path) -> None:
     before = shared_memory()
     with running(prepared + ENDLESS, TMPDIR=str(tmp_path)) as process:
@@ -153,6 +155,7 @@ def assert_workers_end(script: str) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_program_that_is_killed(prepared: str) -> None:
     workers = """
     for batch in Loader(ds, batch_size=1, sample_transform=same, sample_workers=2):
@@ -162,6 +165,7 @@ def test_workers_end_with_a_program_that_is_killed(prepared: str) -> None:
     assert_workers_end(prepared + textwrap.dedent(workers))
 
 
+@pytest.mark.slow
 def test_a_worker_ends_although_its_parent_was_killed_before_it_was_up(prepared: str) -> None:
     workers = """
     import os
@@ -180,6 +184,7 @@ def test_a_worker_ends_although_its_parent_was_killed_before_it_was_up(prepared:
     assert_workers_end(prepared + textwrap.dedent(workers))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stuck_ends_with_a_program_that_is_killed(prepared: str) -> None:
     workers = """
     def stuck(sample):

@@ -64,6 +64,7 @@ def in_step(ranks: list[list[list[int]]]) -> list[int]:
     return [number for step in zip(*ranks, strict=True) for batch in step for number in batch]
 
 
+@pytest.mark.slow
 def test_ranks_are_known_although_the_loader_is_older_than_the_group(told: dict[str, Any]) -> None:
     assert told["ranks"] == [[0, 2], [1, 2]]
     assert told["lengths"] == [5, 5]

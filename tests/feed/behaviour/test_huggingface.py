@@ -27,7 +27,7 @@ with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install '.[test]'")
 
 # What they have to say about this machine and this model is not the point.
-pytestmark = [pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from cordwood.feed.order.permutation import Shuffled
 from cordwood.store.reading import buffers
 from tests.feed.support.leftovers import Leftovers, resident
 from tests.feed.support.numbered import numbered, numbers_in, numbers_of
+from tests.marks import slow_after
 from tests.store.support.forked import in_child
 from tests.store.support.packed import pack
 
@@ -122,7 +123,7 @@ WAYS: list[Callable[[Loader], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_after(1, KINDS))
 @pytest.mark.parametrize("leave", WAYS)
 def test_leaving_an_iteration(ds: cw.Dataset, kind: str, leave: Callable[[Loader], None]) -> None:
     before = Leftovers.now()
@@ -302,6 +303,7 @@ def test_a_fork_while_another_thread_begins_an_iteration(ds: cw.Dataset) -> None
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="the system does not tell a process's memory this way"
 )

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     pl = pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed: pip install '.[test]'")
 
 # What Lightning has to say about this machine and this model is not the point.
-pytestmark = [pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 COUNT, BATCH = 50, 8
 STEPS = 7  # batches of an epoch

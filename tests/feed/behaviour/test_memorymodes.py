@@ -78,6 +78,7 @@ def test_only_the_shards_that_are_needed_are_read(tmp_path: Path) -> None:
         assert numbers_of(loader) == [30, 31, 30]
 
 
+@pytest.mark.slow
 def test_loading_ends_with_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ds = numbered(tmp_path / "s", 20_000)
     monkeypatch.setattr(shards, "_PIECE", 1)  # a byte at a time, of more than a million

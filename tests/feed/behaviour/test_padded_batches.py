@@ -23,6 +23,7 @@ def written(folder: Path, samples: list[Any], **options: Any) -> cw.Dataset:
 DTYPES = [torch.int64, torch.int32, torch.uint8, torch.float32, torch.bfloat16, torch.float64, torch.bool]
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, max_size=30), st.sampled_from(DTYPES), st.data())
 def test_batches_are_those_of_padding_the_list(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int | None], dtype: torch.dtype, data: st.DataObject

@@ -101,6 +101,7 @@ def test_the_fill_of_bytes_stays_a_byte(fill: float, found: int) -> None:
     assert (resized(case.bytes_(), case, fill=fill) == found).all()
 
 
+@pytest.mark.slow
 def test_every_processor_gives_the_same() -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "tests.feed.support.resizing"],

@@ -138,6 +138,7 @@ def test_hashes_of_arrays_are_those_of_their_numbers(first: int, many: list[int]
     assert array.tolist() == many
 
 
+@pytest.mark.slow
 @given(
     length=st.integers(1, 100) | st.integers(65_530, 1 << 62), seed=SEEDS, epoch=EPOCHS, place=st.integers(0, 1 << 62)
 )
@@ -181,6 +182,7 @@ def test_every_number_is_equally_likely_at_a_place(place: int) -> None:
     assert abs(deviation(np.bincount(found, minlength=64), 100.0)) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_sorted")
 @pytest.mark.parametrize("place", [0, 99])
 def test_every_number_is_equally_likely_at_a_place_of_a_long_order(place: int) -> None:
@@ -188,6 +190,7 @@ def test_every_number_is_equally_likely_at_a_place_of_a_long_order(place: int) -
     assert abs(deviation(np.bincount(found, minlength=100), 50.0)) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("never_sorted")
 def test_every_pair_of_numbers_is_equally_likely_at_neighbouring_places_of_a_long_order() -> None:
     """The fewer numbers, the more a permutation of too few rounds shows: on twenty, four rounds fail clearly."""

@@ -128,6 +128,7 @@ def run(store: str, damage: Callable[[Folder], Damage], path: Path, reader: str)
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", OUTCOMES)
 @pytest.mark.parametrize("damage", [flips, bytes_set, truncations, holes], ids=lambda damage: damage.__name__)
 def test_every_byte_of_a_small_store(damage: Callable[[Folder], Damage], reader: str, tmp_path: Path) -> None:
@@ -138,6 +139,7 @@ def test_every_byte_of_a_small_store(damage: Callable[[Folder], Damage], reader:
     assert counts[FIRST, True] > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", OUTCOMES)
 @pytest.mark.parametrize("store", ["labelled-small", "optional"])
 @pytest.mark.parametrize("damage", [flips, truncations], ids=lambda damage: damage.__name__)

@@ -26,6 +26,7 @@ def answer(read: Any, path: Path, refusal: type[Exception]) -> list[Any] | None:
     return samples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_damaged_stores(seed: int, tmp_path: Path) -> None:
     mutator = StoreMutator(seed)

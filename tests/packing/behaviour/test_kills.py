@@ -88,6 +88,7 @@ def assert_whole(dest: Path, whole: Whole) -> None:
     assert {path.name for path in dest.parent.iterdir()} == {dest.name, f"{dest.name}.errors.jsonl"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_killed_before_or_in_any_call_to_the_file_system(
     form: str, host: JobHost, wholes: dict[str, Whole], folder: Path, photos: str
@@ -135,6 +136,7 @@ def test_workers_killed_in_one_run(host: JobHost, wholes: dict[str, Whole], fold
     assert_whole(folder / "s", wholes["single"])
 
 
+@pytest.mark.slow
 def test_parent_and_workers_killed_in_turns(host: JobHost, wholes: dict[str, Whole], folder: Path) -> None:
     """With workers that start as they do for everybody."""
     job: dict[str, Any] = {"dest": str(folder / "s"), "form": "batched", "workers": 2, "fork": False}

@@ -129,6 +129,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_script_and_its_module_are_the_same(dest: Path, tmp_path: Path) -> None:
     script = tmp_path / "job_script.py"
 

@@ -131,6 +131,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return identities(write_module(tmp_path_factory.mktemp("usual"), USUAL))[0]
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_every_process_and_place(usual: dict[str, Any], tmp_path: Path) -> None:
     folder = write_module(tmp_path, USUAL)
     # The second time the module comes from its cache; and drawing and calling change nothing.
@@ -151,6 +152,7 @@ def test_names_are_those_of_the_callables(usual: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_change_is_seen_where_it_matters_and_nowhere_else(usual: dict[str, Any], tmp_path: Path) -> None:
     changes = {name: {**USUAL, name: USUAL[name] + 1} for name in CHANGES}
     found = identities(*(write_module(tmp_path / name, values) for name, values in changes.items()))
@@ -415,6 +417,7 @@ def test_contents_are_told_by_code_and_data(one: Any, equal: Any, others: list[A
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.slow
 def test_of_large_data_a_part_is_looked_at() -> None:
     """No more than that: a change somewhere in the middle costs too much to find."""
     kept = next(place for place in range(400_000, 600_000) if contents_of(changed(LARGE, place)) == contents_of(LARGE))
@@ -458,6 +461,7 @@ print(json.dumps([contents_of(one) for one in made]))
 """
 
 
+@pytest.mark.slow
 def test_contents_are_the_same_in_every_process() -> None:
     found = [
         subprocess.run(

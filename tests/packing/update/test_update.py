@@ -105,6 +105,7 @@ def test_all_at_once_and_again(texts: Folder) -> None:
     assert files_of(texts.store) == before
 
 
+@pytest.mark.slow
 def test_any_changes_one_after_the_other(texts: Folder) -> None:
     draw, order = random.Random(5), list("abcdef")
     for turn in range(12):
@@ -301,6 +302,7 @@ def test_killed_while_folders_change_places(texts: Folder, monkeypatch: pytest.M
     texts.assert_good(*"abcdef")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1, 3, 6, 9, 14, 20, 26, 33])
 def test_killed_at_any_moment(texts: Folder, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     left = [after]

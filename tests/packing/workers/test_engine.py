@@ -62,6 +62,7 @@ def first_number(item: Any) -> Sample:
     return {"number": item["number"] if isinstance(item, dict) else int(item[0])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize(
     ("workers", "buffered", "most"),

@@ -58,6 +58,7 @@ def test_without_workers(path: Path) -> None:
     assert_batches(list(loader(cw.open(path), batch_size=7)), 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
 def test_two_workers_of_every_kind(path: Path, context: str) -> None:
     ds = cw.open(path)
@@ -117,6 +118,7 @@ def test_shuffled_again_every_epoch_by_workers_that_stay(path: Path) -> None:
     assert epochs[0] != epochs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [20_000, 1_200_000])
 def test_memory_that_workers_use_again_shows_nothing_else(tmp_path: Path, size: int) -> None:
     """Both workers come with the memory that the parent had left over."""

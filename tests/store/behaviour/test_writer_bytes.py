@@ -82,6 +82,7 @@ class Stop(Exception):  # noqa: N818 - something that happens in the caller
     pass
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=600), st.integers(1, 3000), st.data())
 def test_a_writer_that_is_stopped_and_goes_on_comes_to_the_same_bytes(

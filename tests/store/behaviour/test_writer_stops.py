@@ -59,6 +59,7 @@ def go_on(path: Path, committed: int | None = None) -> None:
         writer.extend(SAMPLES[writer.committed :])
 
 
+@pytest.mark.slow
 def test_killed_before_any_call_to_the_file_system(host: KillHost, whole: dict[str, bytes], folder: Path) -> None:
     calls = host.run(path=str(folder / "all"), count=COUNT)["calls"]
     assert files_of(folder / "all") == whole
@@ -73,6 +74,7 @@ def test_killed_before_any_call_to_the_file_system(host: KillHost, whole: dict[s
     assert len(seen) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_moment_and_again(seed: int, host: KillHost, whole: dict[str, bytes], folder: Path) -> None:
     chance = random.Random(seed)

@@ -191,6 +191,7 @@ def test_an_error_that_is_not_known_any_more_is_told(store: Path, out: Path) -> 
     assert "worst error" in salvage(store, out).notes[0]
 
 
+@pytest.mark.slow
 def test_whatever_is_damaged_only_good_samples_are_saved(store: Path, out: Path) -> None:
     draw = random.Random(2)
     files = files_of(store)

@@ -308,6 +308,7 @@ def test_progress_ends_at_the_end(store: Path) -> None:
     assert steps[-1] == (result.size, result.size)
 
 
+@pytest.mark.slow
 def test_no_damage_escapes(tmp_path: Path) -> None:
     """Bits flipped all over the store: what a reader stumbles over is found, and nothing makes it fail."""
     path = write_store(tmp_path / "x.cordwood", count=4, shard_bytes=600)
@@ -327,6 +328,7 @@ def test_no_damage_escapes(tmp_path: Path) -> None:
     assert harmless < 5
 
 
+@pytest.mark.slow
 def test_no_cut_escapes(tmp_path: Path) -> None:
     path = write_store(tmp_path / "x.cordwood", count=4, shard_bytes=600)
     files = files_of(path)
@@ -352,6 +354,7 @@ def test_the_text_names_what_is_lost(store: Path) -> None:
     assert all(len(line) <= 100 for line in text.splitlines()[1:])
 
 
+@pytest.mark.slow
 def test_every_error_of_a_reader_is_found(store: Path) -> None:
     """Whatever damage stops reading, verify names the sample that cannot be read."""
     draw = random.Random(8)

@@ -66,6 +66,7 @@ HOLDERS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", HOLDERS)
 @pytest.mark.parametrize("nbytes", [POOLED, MAPPED])
 def test_whatever_shows_the_memory_keeps_it(holder: str, nbytes: int) -> None:

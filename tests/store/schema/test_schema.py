@@ -140,6 +140,7 @@ def test_how_deep_a_schema_may_be() -> None:
         Schema.from_json(_nested(65))
 
 
+@pytest.mark.slow
 def test_how_large_a_schema_may_be() -> None:
     items = (Node("none"),) * MOST_PLACES
     assert len(Schema(Node("tuple", items)).places) == MOST_PLACES

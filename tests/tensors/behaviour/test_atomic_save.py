@@ -99,6 +99,7 @@ def run(script: str, path: Path, limit: int | None = None) -> subprocess.Complet
     )
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     cw.save(OLD, path)
@@ -116,6 +117,7 @@ for background in (False, True):
     assert_only_the_old_file(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x.pt", "x.cord"])
 def test_a_killed_process(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -289,6 +289,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HEAVY)
 def test_memory_follows_the_limit(kind: str, tmp_path: Path) -> None:
     """In a process of its own, whose largest size is measured: some dozens of megabytes are free for every file."""
@@ -315,6 +316,7 @@ def test_memory_follows_the_limit(kind: str, tmp_path: Path) -> None:
     assert int(result.stdout) * unit < 20_000_000 + (160 << 20)
 
 
+@pytest.mark.slow
 def test_a_storage_that_the_machine_cannot_hold_is_refused(tmp_path: Path) -> None:
     """The limit may be higher than what the machine gives."""
     path = tmp_path / "x.pt"

@@ -11,6 +11,7 @@ from tests.tensors.support.samples import feed, samples
 MUTANTS = 120  # of each sample
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's own, of kinds that it has in beta state or wants to drop
 @pytest.mark.parametrize("name", sorted(samples()))
 def test_a_damaged_file_is_loaded_or_refused(name: str) -> None:

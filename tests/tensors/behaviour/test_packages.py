@@ -19,6 +19,8 @@ import cordwood as cw
 from tests.tensors.support.packages import MEMBERS, Member
 from tests.tensors.support.same import assert_same, assert_shares_alike, named_tensors, sharing, strided_parts
 
+pytestmark = pytest.mark.slow
+
 SLACK = 1024  # a trimmed file may be this much larger than what torch writes
 
 KINDS = {

@@ -68,6 +68,7 @@ def test_load_gives_the_same_back(case: Case, form: str, tmp_path: Path) -> None
     assert same_as(obj, cw.load(path, weights_only=False))
 
 
+@pytest.mark.slow
 @each_case
 def test_no_larger_than_torch_would_write(case: Case, tmp_path: Path) -> None:
     if not case.torch_saves:
@@ -87,6 +88,7 @@ LOCATIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize("form", ["pt", "legacy"])
 @each_case
@@ -114,6 +116,7 @@ def test_torch_does_with_it_what_it_does_with_its_own(
         assert isinstance(found, Exception) or options.get("map_location") == "meta" or same_as(obj, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights_only", [True, False])
 @each_case
 def test_torch_reads_compressed_files(case: Case, weights_only: bool, tmp_path: Path) -> None:
@@ -123,6 +126,7 @@ def test_torch_reads_compressed_files(case: Case, weights_only: bool, tmp_path: 
     assert same_as(obj, torch.load(save(obj, "compressed", tmp_path), weights_only=weights_only))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["pt", "compressed", "cord-raw", "cord-balanced"])
 @each_case
 def test_load_takes_torchs_options(case: Case, form: str, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_torch_alone_reads_every_file(tmp_path: Path) -> None:
     for case in CATALOGUE.values():
         obj = case.make()

@@ -294,6 +294,7 @@ def offsets_of(tensor: torch.Tensor) -> list[Any]:
     return offsets
 
 
+@pytest.mark.slow
 def test_many_tensors_on_one_storage_take_no_longer_than_they_should() -> None:
     one = torch.ones(4)
     inspection = cw.inspect(saved([one] * 20_000))
@@ -305,6 +306,7 @@ def test_many_tensors_on_one_storage_take_no_longer_than_they_should() -> None:
     assert row["shared_with_count"] == 19_999
 
 
+@pytest.mark.slow
 def test_very_many_overlapping_views_count_as_one_group() -> None:
     base = torch.zeros(4000)
     inspection = cw.inspect(saved([base[i : i + 2000] for i in range(1500)]))

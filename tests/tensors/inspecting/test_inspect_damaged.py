@@ -87,6 +87,7 @@ def test_safetensors_without_their_end_are_still_listed(tmp_path: Path) -> None:
     assert "'b' needs 32 bytes" in inspection.damaged[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", WRITERS)
 def test_a_file_cut_anywhere_is_shown_or_refused(written: str, tmp_path: Path) -> None:
     path = write(written, tmp_path)

@@ -457,6 +457,7 @@ def read_all(data: bytes) -> None:
                 pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", range(len(SMALL_ARCHIVES)))
 def test_every_byte_damaged(which: int) -> None:
     data = SMALL_ARCHIVES[which]

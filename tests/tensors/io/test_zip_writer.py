@@ -194,6 +194,7 @@ def test_entries_and_offsets_beyond_4_gib(tmp_path: Path) -> None:
     assert reader.get_record_offset("data/0") == large
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [65534, 65535, 65536])
 def test_more_entries_than_16_bits_can_count(count: int) -> None:
     file = io.BytesIO()

@@ -117,6 +117,7 @@ def test_closed_up(boxes: list[Box], align: int, closed: list[Box], size: int) -
     assert close_up(boxes, align) == (closed, size)
 
 
+@pytest.mark.slow
 def test_views_made_to_nest_without_end_are_left_at_some_depth() -> None:
     boxes = [Box(0, ((2, stride),), 1) for stride in range(1200, 1, -1)]
     moved, size = close_up(boxes, 1)

@@ -95,6 +95,7 @@ def test_a_write_shows_in_what_shares_the_memory(written: str, tmp_path: Path) -
         assert other.tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapped", [True, False])
 def test_memory_of_what_is_gone_is_given_back(mapped: bool, tmp_path: Path) -> None:
     torch.save([torch.full((1000, 100), float(i)) for i in range(20)], tmp_path / "x.pt")

@@ -65,6 +65,7 @@ def test_the_bytes_are_those_of_the_call(
     assert loaded["columns"].untyped_storage()._cdata == loaded["row"].untyped_storage()._cdata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_everything_in_the_catalogue(name: str, tmp_path: Path) -> None:
     case = CATALOGUE[name]
@@ -236,6 +237,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_interpreter_waits_for_it_at_its_end(tmp_path: Path) -> None:
     script = """
 obj = {"a": torch.arange(600_000) % 100, "b": torch.zeros(700_000)}
@@ -253,6 +255,7 @@ for number, (name, options) in enumerate({}):
         assert torch.equal(loaded["b"], torch.zeros(700_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["", "saving = ", "import builtins; builtins.kept = "])
 def test_a_failure_at_the_end_is_told(keep: str, tmp_path: Path) -> None:
     script = """
@@ -269,6 +272,7 @@ gate.set()
     assert "x.pt failed" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_forked_process_saves_for_itself(tmp_path: Path) -> None:
     script = """
 gate = threading.Event()
@@ -293,6 +297,7 @@ first.result(60)
     assert torch.equal(torch.load(tmp_path / "plain.pt"), torch.ones(10))
 
 
+@pytest.mark.slow
 def test_a_forked_process_does_not_wait_for_the_save_of_its_parent(tmp_path: Path) -> None:
     script = """
 gate = threading.Event()

@@ -77,6 +77,7 @@ def test_to_our_own_format_and_zipped_again(form: str, tmp_path: Path) -> None:
         assert_shares_alike(obj, loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_frames_may_begin_anywhere(protocol: int, legacy: bool, tmp_path: Path) -> None:
@@ -141,6 +142,7 @@ def test_the_catalogue_survives(case: Case, legacy: bool, tmp_path: Path) -> Non
     assert (tmp_path / "second.pt").read_bytes() == (tmp_path / "first.pt").read_bytes()
 
 
+@pytest.mark.slow
 @each_case
 def test_the_catalogue_in_other_forms(case: Case, tmp_path: Path) -> None:
     obj = case.make()
@@ -187,6 +189,7 @@ def test_whatever_torch_saved(drawn: Drawn, protocol: int, legacy: bool, compres
         assert_same(drawn.obj, loaded, strides=False)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_package_that_is_gone(tmp_path: Path) -> None:
     """Written with a module that does not exist here, trimmed, and read with the module back."""
     (tmp_path / "gone").mkdir()
@@ -279,6 +282,7 @@ def test_tied_weights_of_a_whole_model(tmp_path: Path) -> None:
 # sizes beforehand
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("legacy", [False, True])
 @each_case
 def test_the_size_is_known_beforehand(case: Case, legacy: bool, tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def sparse_file(path: Path, gigabytes: int) -> None:
         archive._didModify = True  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_time_and_memory_follow_what_is_kept(tmp_path: Path) -> None:
     """Of 2 GiB, one percent is reached: what the process holds and has touched of the file stays near that."""
     path = tmp_path / "x.pt"
@@ -137,6 +138,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, (read() - alr
     assert loaded["one"].item() == 7
 
 
+@pytest.mark.slow
 def test_one_deflated_storage_is_in_memory_at_a_time(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.pt", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         tensors = [craft.tensor(str(n), 10 << 20, size=(1000,), offset=n) for n in range(8)]

@@ -72,6 +72,7 @@ def repack(path: Path, change: Callable[[dict[str, bytes]], None]) -> None:
     path.write_bytes(craft.zipped({f"y/{name}": content for name, content in found.items()}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CATALOGUE.items() if case.torch_saves])
 def test_every_byte_that_a_tensor_sees_counts(name: str, tmp_path: Path) -> None:
     """Each byte of each storage in turn is changed: it is either noticed, or no tensor sees it."""

@@ -194,6 +194,7 @@ def test_errors_of_the_disk_are_not_the_files_fault() -> None:
         Machine(pickled(glob("a.b")), Failing(), "x").run()
 
 
+@pytest.mark.slow
 def test_room_is_for_all_values_together() -> None:
     data = pickled(b"(" + b"]" * 300_000 + b"t")
     assert len(Machine(data, Describer(), "x", room=100_000_000).run()) == 300_000
