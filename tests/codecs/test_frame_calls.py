@@ -208,7 +208,7 @@ def odd(value: object) -> Any:
     [
         (lambda a, f: codecs.decode_into([f], [np.empty_like(a)], 0), "threads must be .*, got 0"),
         (lambda a, f: codecs.encode(a, threads=-1), "threads must be .*, got -1"),
-        (lambda a, f: codecs.decode(f, limit=-1), "limit is -1"),
+        (lambda a, f: codecs.decode(f, limit=-1), "limit must be a number of bytes, got -1"),
         (lambda a, f: codecs.decode(f, plans=odd("x")), "plans is a Plan"),
         (lambda a, f: codecs.encode(a, odd(7)), "takes a plan or a goal"),
         (lambda a, f: codecs.encode(np.ma.masked_array(a, a > 1)), "mask"),

@@ -199,7 +199,7 @@ def test_a_batch_that_was_received_is_kept_by_nobody_else() -> None:
 
 @pytest.mark.parametrize("depth", [0, -1, 1.5, None])
 def test_a_depth_that_keeps_nothing_ready_is_refused(depth: Any) -> None:
-    with pytest.raises(UsageError, match="at least one batch"):
+    with pytest.raises(UsageError, match="depth must be a whole number, 1 or more, got"):
         prefetch([1], depth=depth)
 
 

@@ -39,9 +39,7 @@ def _threads(threads: int | None) -> int:
 def _limit(limit: int | None) -> int:
     if limit is None:
         return physical_memory()
-    if limit < 0:
-        raise UsageError(f"limit is {limit}, but is a number of bytes")
-    return min(limit, (1 << 64) - 1)
+    return min(whole_number("limit", limit, what="a number of bytes"), (1 << 64) - 1)
 
 
 def _array(given: Any) -> Array:

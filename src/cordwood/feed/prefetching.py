@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from cordwood.common.arguments import whole_number
 from cordwood.errors import UsageError
 from cordwood.feed.ahead.background import Background
 from cordwood.feed.device.mover import Mover, Staged
@@ -28,8 +29,7 @@ def prefetch(batches: Iterable[T], device: "torch.device | str | int | None" = N
     """
     if not any(hasattr(batches, name) for name in ("__iter__", "__getitem__")):
         raise UsageError(f"cw.prefetch takes a loader or another iterable of batches, not {type(batches).__name__}")
-    if type(depth) is not int or depth < 1:
-        raise UsageError(f"depth={depth!r}: at least one batch must be kept ready, so give 1 or more")
+    depth = whole_number("depth", depth, 1)
     kind: type[Prefetched[T]] = SizedPrefetched if hasattr(batches, "__len__") else Prefetched
     return kind(batches, device, depth)
 

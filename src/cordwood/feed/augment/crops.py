@@ -6,13 +6,13 @@
 """
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from cordwood.common.arguments import whole_number
 from cordwood.errors import UsageError
 from cordwood.feed.augment.boxes import Lengths, Parts, Words
 
@@ -156,35 +156,24 @@ def _halved(length: Lengths) -> Lengths:
     return round(length / 2) if isinstance(length, int) else np.rint(length / 2).astype(np.int64)
 
 
-def _whole(what: str, given: Any) -> int:
-    try:
-        if isinstance(given, bool):
-            raise TypeError
-        return operator.index(given)
-    except TypeError:
-        raise UsageError(f"{what}: {given!r} is no whole number") from None
-
-
 def size_of(what: str, given: Any) -> Size:
     """Height and width, of two numbers or one for both; `what` is named where they are none."""
     sides = tuple(given) if isinstance(given, list | tuple) else (given, given)
-    sides = tuple(_whole(f"{what}: size", side) for side in sides)
+    sides = tuple(whole_number(f"{what}: size", side, 1, _LONGEST_SIDE) for side in sides)
     if len(sides) == 1:
         sides *= 2
-    if len(sides) != 2 or not all(1 <= side <= _LONGEST_SIDE for side in sides):
-        raise UsageError(
-            f"{what}: size is {given!r}, but is a height and a width of 1 to {_LONGEST_SIDE:,}, or one for both"
-        )
+    if len(sides) != 2:
+        raise UsageError(f"{what}: size must be a height and a width, or one number for both, got {given!r}")
     return sides[0], sides[1]
 
 
 def _padding(given: Any) -> tuple[int, int, int, int]:
     edges = tuple(given) if isinstance(given, list | tuple) else (given,)
-    edges = tuple(_whole("RandomCrop: padding", edge) for edge in edges)
-    if len(edges) not in (1, 2, 4) or not all(0 <= edge <= _LONGEST_SIDE for edge in edges):
+    edges = tuple(whole_number("RandomCrop: padding", edge, 0, _LONGEST_SIDE) for edge in edges)
+    if len(edges) not in (1, 2, 4):
         raise UsageError(
-            f"RandomCrop: padding is {given!r}, but is a number of pixels, or two (left and right, top and bottom), or "
-            "four (left, top, right, bottom), none of them negative"
+            "RandomCrop: padding must be a number of pixels, or two (left and right, top and bottom), or four (left, "
+            f"top, right, bottom), got {given!r}"
         )
     left, top, right, bottom = edges * (4 // len(edges))
     return left, top, right, bottom
