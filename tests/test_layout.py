@@ -135,6 +135,17 @@ def test_the_lower_rooms_never_import_torch() -> None:
     assert found == []
 
 
+def test_tests_of_behaviour_import_public_names_only() -> None:
+    public = {"cordwood", *(f"cordwood.{name}" for name in cordwood.__all__)}
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted(ROOT.glob("tests/*/behaviour/*.py"))
+        for line, name in imports(path)
+        if name.startswith("cordwood") and name not in public and not name.startswith("cordwood.errors.")
+    ]
+    assert found == []
+
+
 def test_files_stay_short_enough_to_read() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in LONG_FILE_CANDIDATES

@@ -8,6 +8,7 @@ import torch
 from PIL import Image, ImageOps
 
 from cordwood.images import Decoder
+from cordwood.images import decode as decode
 
 # Every decoder that this environment can have; Pillow is the judge of the others.
 DECODERS = {

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from cordwood import codecs
-from cordwood.codecs.plan import GOALS
-from cordwood.codecs.stages.entropy import Entropy
 from tests.codecs.support.definitions import Array
+from tests.codecs.support.plans import ANS, GOALS
 from tests.format.support.readers import same_bits
 from tests.format.support.samples import random_bits, smooth
 
@@ -45,11 +44,10 @@ def test_other_threads_run_while_a_batch_is_decoded() -> None:
     """The other thread is let go just before the call, and may take the GIL only when it is given up: what it sees is
     a batch that is not done yet. It may be woken late, so it has several tries."""
     array = random_bits("uint8", (4 << 20,)) // 8
-    plan = codecs.Plan("small", "uint8", (Entropy("ans"),))
-    frames = [codecs.encode(array, plan)] * 4
+    frames = [codecs.encode(array, ANS)] * 4
     batch = np.empty((4, array.size), np.uint8)
     array[-1] = 200
-    frames[-1] = codecs.encode(array, plan)
+    frames[-1] = codecs.encode(array, ANS)
     seen_unfinished: list[bool] = []
 
     def look() -> None:
@@ -78,7 +76,6 @@ def test_other_threads_run_while_a_batch_is_decoded() -> None:
 
 def test_encoding_lets_other_threads_run() -> None:
     array = random_bits("uint8", (4 << 20,)) // 8
-    plan = codecs.Plan("small", "uint8", (Entropy("ans"),))
     events: list[str] = []
 
     def look() -> None:
@@ -95,7 +92,7 @@ def test_encoding_lets_other_threads_run() -> None:
             other = threading.Thread(target=look)
             other.start()
             gate.release()
-            codecs.encode(array, plan)
+            codecs.encode(array, ANS)
             events.append("encoded")
             other.join()
             if events == ["looked", "encoded"]:

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.codecs.formula import Formula
-from cordwood.codecs.plan import GOALS, Plan
+from cordwood.codecs.plan import GOALS as GOALS
+from cordwood.codecs.plan import Plan
 from cordwood.codecs.stages.base import Stage
 from cordwood.codecs.stages.entropy import CODERS, Entropy
 from cordwood.codecs.stages.lz4 import Lz4
@@ -14,6 +15,8 @@ from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import COLORS, GEOMETRIES, Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
+
+ANS = Plan("small", "uint8", (Entropy("ans"),))
 
 numbers = st.floats(-1e6, 1e6, width=32)
 formulas = st.builds(

@@ -9,7 +9,7 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import UsageError
-from cordwood.feed.order.permutation import sample_seeds
+from tests.feed.support.plain_order import sample_seeds
 
 COUNT = 30
 STEPS: list[Any] = [
@@ -38,7 +38,7 @@ def by_number(batches: Any) -> dict[int, torch.Tensor]:
 
 
 def in_memory(pictures: torch.Tensor, seed: int, epoch: int, last: bool = False) -> torch.Tensor:
-    return cw.augment.apply(pictures, STEPS, sample_seeds(seed, epoch, np.arange(COUNT)), channels_last=last)
+    return cw.augment.apply(pictures, STEPS, sample_seeds(COUNT, seed, epoch), channels_last=last)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -109,7 +109,7 @@ def test_images_of_different_sizes_become_one_batch(tmp_path: Path) -> None:
     pictures = [torch.from_numpy(rng.integers(0, 256, (3, 32 + n, 60 - n), dtype=np.uint8)) for n in range(COUNT)]
     loader = cw.Loader(store(tmp_path, pictures), batch_size=8, shuffle=True, augment={"image": STEPS[1:]})
     found = by_number(loader)
-    for number, seed in enumerate(sample_seeds(0, 0, np.arange(COUNT))):
+    for number, seed in enumerate(sample_seeds(COUNT, 0, 0)):
         alone = cw.augment.apply(pictures[number][None], STEPS[1:], np.array([seed], np.uint64))
         assert torch.equal(found[number], alone[0])
 

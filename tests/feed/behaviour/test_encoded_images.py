@@ -8,8 +8,7 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import FormatError, UsageError
-from cordwood.images import decode
-from tests.images.pictures import picture, written
+from tests.images.pictures import decode, picture, written
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TRAIN = [cw.augment.RandomResizedCrop(24), cw.augment.RandomFlip()]

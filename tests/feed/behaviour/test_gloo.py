@@ -8,15 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch.distributed
 from torch.multiprocessing.spawn import spawn
 
-from cordwood.feed.order.permutation import Shuffled
 from tests.feed.support import gloo_job
 from tests.feed.support.gloo_job import BATCH
 from tests.feed.support.numbered import numbered
+from tests.feed.support.plain_order import shuffled
 
 COUNT = 51  # the last step has three samples for two ranks
 
@@ -55,8 +54,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def order(epoch: int) -> list[int]:
-    found: list[int] = Shuffled(COUNT, 3, epoch).at(np.arange(COUNT)).tolist()
-    return found
+    return shuffled(COUNT, 3, epoch)
 
 
 def in_step(ranks: list[list[list[int]]]) -> list[int]:

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 import cordwood as cw
 from cordwood import Loader
-from cordwood.feed.order.permutation import Shuffled
 from tests.feed.support.leftovers import Leftovers
+from tests.feed.support.plain_order import shuffled
 from tests.store.support.packed import pack
 
 COUNT, BATCH, LENGTH = 40, 8, 6
@@ -112,8 +111,7 @@ def test_the_trainer_with_a_loader_of_its_own(ds: cw.Dataset, tmp_path: Path) ->
 
 
 def order(epoch: int) -> list[int]:
-    found: list[int] = Shuffled(COUNT, 0, epoch).at(np.arange(COUNT)).tolist()
-    return found
+    return shuffled(COUNT, 0, epoch)
 
 
 # ---- Accelerate ------------------------------------------------------------------------------------------------------

@@ -4,23 +4,19 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import FeedError
-from cordwood.feed.order.permutation import Shuffled
-from cordwood.store.reading import buffers
-from tests.feed.support.leftovers import Leftovers, resident
+from tests.feed.support.leftovers import Leftovers
 from tests.feed.support.numbered import numbered, numbers_in, numbers_of
+from tests.feed.support.plain_order import shuffled
 from tests.marks import slow_after
 from tests.store.support.forked import in_child
-from tests.store.support.packed import pack
 
 COUNT = 200
 
@@ -136,7 +132,7 @@ def test_leaving_an_iteration(ds: cw.Dataset, kind: str, leave: Callable[[Loader
     assert Leftovers.now().processes == before.processes
     if kind != "samples in processes":
         loader.set_epoch(7)
-        assert numbers_of(loader) == Shuffled(COUNT, 0, 7).at(np.arange(COUNT)).tolist()
+        assert numbers_of(loader) == shuffled(COUNT, 0, 7)
 
 
 def test_a_loader_ends_with_its_last_reference(ds: cw.Dataset) -> None:
@@ -185,7 +181,7 @@ def test_nested_iterations_are_independent(ds: cw.Dataset) -> None:
     for batch in loader:
         outer += numbers_in(batch)
         inner.append(numbers_of(loader))
-    orders = [Shuffled(COUNT, 0, epoch).at(np.arange(COUNT)).tolist() for epoch in range(5)]
+    orders = [shuffled(COUNT, 0, epoch) for epoch in range(5)]
     assert outer == orders[0]
     assert inner == orders[1:]
 
@@ -213,7 +209,7 @@ def test_threads_iterate_one_loader_at_the_same_time(ds: cw.Dataset, kind: str) 
     for thread in threads:
         thread.join()
     # Each has an epoch of its own.
-    assert set(found) == {tuple(Shuffled(COUNT, 0, epoch).at(np.arange(COUNT)).tolist()) for epoch in range(12)}
+    assert set(found) == {tuple(shuffled(COUNT, 0, epoch)) for epoch in range(12)}
 
 
 def test_threads_share_one_iteration(ds: cw.Dataset) -> None:
@@ -298,31 +294,3 @@ def test_a_fork_while_another_thread_begins_an_iteration(ds: cw.Dataset) -> None
         forked.set()
         thread.join()
     assert ended.code == 0, ended.text
-
-
-# ---- memory ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="the system does not tell a process's memory this way"
-)
-@pytest.mark.parametrize("goal", ["raw", "fast"])
-def test_memory_and_handles_stay_the_same_over_many_epochs(
-    tmp_path: Path, goal: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(buffers, "_idle", {})
-    large = pack(tmp_path / "s", [{"x": torch.full((32_768,), i), "text": "t" * i} for i in range(64)], goal)
-    loader = Loader(large, batch_size=8, shuffle=True)  # 2 MiB a batch, 16 an epoch
-
-    def epochs(count: int) -> None:
-        for _ in range(count):
-            for batch in loader:
-                assert batch["x"].shape == (8, 32_768)
-
-    epochs(10)
-    before, handles, pool = resident(), Leftovers.now(), buffers.idle_bytes()
-    epochs(100)  # 1.6 GB in all
-    assert resident() - before < 24 << 20
-    assert Leftovers.now() == handles
-    assert buffers.idle_bytes() <= pool + (4 << 20)

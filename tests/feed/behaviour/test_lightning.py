@@ -4,15 +4,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import cordwood as cw
 from cordwood import Loader
-from cordwood.feed.order.permutation import Shuffled
 from tests.feed.support.leftovers import Leftovers
 from tests.feed.support.numbered import numbered, numbers_in
+from tests.feed.support.plain_order import shuffled
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what Lightning imports
@@ -59,8 +58,7 @@ def trainer(folder: Path, **options: Any) -> Any:
 
 
 def order(epoch: int) -> list[int]:
-    found: list[int] = Shuffled(COUNT, 0, epoch).at(np.arange(COUNT)).tolist()
-    return found
+    return shuffled(COUNT, 0, epoch)
 
 
 def test_epochs_follow_each_other(ds: cw.Dataset, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
-from cordwood.feed.order.permutation import Shuffled
 from tests.feed.support.numbered import numbered, numbers_of, taken
+from tests.feed.support.plain_order import shuffled
 
 COUNT = 101
 
@@ -22,8 +22,7 @@ def ds(tmp_path_factory: pytest.TempPathFactory) -> cw.Dataset:
 
 
 def order(epoch: int) -> list[int]:
-    found: list[int] = Shuffled(COUNT, 0, epoch).at(np.arange(COUNT)).tolist()
-    return found
+    return shuffled(COUNT, 0, epoch)
 
 
 def test_a_copy_of_the_store_elsewhere_is_the_same_store(ds: cw.Dataset, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from torch.utils.data import RandomSampler
 import cordwood as cw
 from cordwood import Loader
 from cordwood.errors import UsageError
-from cordwood.feed.order.permutation import Shuffled
 from tests.feed.support.numbered import batches_of, numbered, numbers_in, numbers_of, taken
+from tests.feed.support.plain_order import shuffled
 from tests.store.support.packed import pack
 
 COUNT = 101
@@ -35,8 +35,7 @@ def resumed(loader: Loader, state: dict[str, Any]) -> list[int]:
 
 
 def order(epoch: int, seed: int = 0) -> list[int]:
-    found: list[int] = Shuffled(COUNT, seed, epoch).at(np.arange(COUNT)).tolist()
-    return found
+    return shuffled(COUNT, seed, epoch)
 
 
 # ---- where it goes on -----------------------------------------------------------------------------------------------

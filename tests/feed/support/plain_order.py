@@ -3,6 +3,7 @@
 ::
 
     defined()["sample_at"](position, length, seed, epoch)
+    shuffled(len(ds), seed, epoch)                          # the numbers of an epoch in their order
     abs(deviation(np.bincount(found), expected)) < 4
 """
 
@@ -25,6 +26,16 @@ def defined() -> dict[str, Any]:
     for code in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
         exec(compile(code, str(PAGE), "exec"), names)
     return names
+
+
+def shuffled(length: int, seed: int, epoch: int) -> list[int]:
+    """The numbers of an epoch's samples in their order, for at most 65,536 samples."""
+    return sorted(range(length), key=lambda number: defined()["mixed"](1, seed, epoch, number))
+
+
+def sample_seeds(length: int, seed: int, epoch: int) -> npt.NDArray[np.uint64]:
+    """The seed of every sample in an epoch."""
+    return np.array([defined()["mixed"](2, seed, epoch, number) for number in range(length)], np.uint64)
 
 
 def deviation(counts: npt.NDArray[np.int64], expected: float | npt.NDArray[np.float64]) -> float:

@@ -17,9 +17,9 @@ import torch
 
 import cordwood as cw
 from cordwood.errors import FormatError
-from cordwood.store.format.shard_file import read_ends
 from tests.store.support.forked import in_child
 from tests.store.support.packed import pack
+from tests.store.support.small_stores import ends_of
 
 COUNT = 12
 SAMPLES = [{"x": torch.arange(3000) + 10_000 * i, "n": i} for i in range(COUNT)]  # six pages each
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 def sizes(path: Path) -> list[int]:
     """Where to cut: nothing left, in the header, at and inside of pages, in frames, rows, footer and trailer."""
-    ends = read_ends(path / CUT)
+    ends = ends_of(path, 0)
     rows, footer, size = ends.rows_offset, ends.footer_offset, ends.file_size
     pages = [4096, 4097, 8 * 4096, rows // 4096 * 4096]
     return [0, 1, 31, *pages, rows - 1, rows, rows + 1, footer, size - 48, size - 1]
@@ -109,7 +109,7 @@ def test_cut_while_it_is_open(path: Path, touched: bool) -> None:
             (path / CUT).write_bytes(good)  # the same file again: nothing is left of the faults
             assert check_all(ds) == 0
 
-    read_rows_end = read_ends(path / CUT).footer_offset
+    read_rows_end = ends_of(path, 0).footer_offset
     places = [size for size in places if size != read_rows_end]
     succeeds(work)
 

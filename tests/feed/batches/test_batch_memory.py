@@ -15,6 +15,7 @@ import cordwood as cw
 from cordwood import Loader
 from cordwood.store.reading import buffers
 from cordwood.store.reading.buffers import idle_bytes
+from tests.feed.support.leftovers import Leftovers, resident
 from tests.store.support.packed import pack
 
 COUNT, BATCH = 64, 4
@@ -189,3 +190,25 @@ def test_without_any_reader_no_memory_is_kept(tmp_path: Path) -> None:
     del loader, other
     gc.collect()
     assert all(torch.equal(batch["x"], torch.zeros(BATCH, SIZE)) for batch in batches)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the system does not tell a process's memory this way"
+)
+@pytest.mark.parametrize("goal", ["raw", "fast"])
+def test_memory_and_handles_stay_the_same_over_many_epochs(tmp_path: Path, goal: str) -> None:
+    large = pack(tmp_path / "s", [{"x": torch.full((32_768,), i), "text": "t" * i} for i in range(64)], goal)
+    loader = Loader(large, batch_size=8, shuffle=True)  # 2 MiB a batch, 16 an epoch
+
+    def epochs(count: int) -> None:
+        for _ in range(count):
+            for batch in loader:
+                assert batch["x"].shape == (8, 32_768)
+
+    epochs(10)
+    before, handles, pool = resident(), Leftovers.now(), idle_bytes()
+    epochs(100)  # 1.6 GB in all
+    assert resident() - before < 24 << 20
+    assert Leftovers.now() == handles
+    assert idle_bytes() <= pool + (4 << 20)
