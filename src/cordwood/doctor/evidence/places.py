@@ -18,13 +18,13 @@ from cordwood.sources import is_own_file
 
 _DEEPEST = 200  # frames that are looked at
 
-_inside: list[str] = []  # folders of packages that are run as the user's own
+own_folders: list[str] = []  # folders of packages that are run as the user's own
 _known: dict[CodeType, bool] = {}  # files are asked for once: this runs at every operation of a deep step
 
 
 def count_as_own(folder: str) -> None:
     """From now on, code below this folder is the user's."""
-    _inside.append(folder)
+    own_folders.append(folder)
     _known.clear()
 
 
@@ -39,7 +39,7 @@ def is_users(code: CodeType) -> bool:
 def _is_users_file(name: str) -> bool:
     if name.startswith("<") and not name.startswith("<ipython"):
         return False
-    if any(Path(name).is_relative_to(folder) for folder in _inside):
+    if any(Path(name).is_relative_to(folder) for folder in own_folders):
         return True
     return is_own_file(name) and not Path(name).is_relative_to(PACKAGE)
 

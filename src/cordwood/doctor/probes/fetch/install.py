@@ -165,7 +165,7 @@ class WatchedLoop:
     def __init__(self, folder: Path, loop: Callable[..., Any]) -> None:
         self._folder = str(folder)
         self._process = os.getpid()
-        self._own_folders = tuple(places._inside)
+        self._own_folders = tuple(places.own_folders)
         # Somebody else's loop goes along; torch's own could not be pickled while ours stands in its place.
         self._loop = None if getattr(loop, "__module__", "") == torch_worker.__name__ else loop
 
@@ -188,7 +188,7 @@ class WatchedLoop:
         before = sum(1 for _ in folder.glob(_FIGURES)) if folder.is_dir() else _MOST_PROCESSES
         if before >= _MOST_PROCESSES or (folder / OVER).exists():
             return None
-        for own_folder in set(self._own_folders).difference(places._inside):
+        for own_folder in set(self._own_folders).difference(places.own_folders):
             places.count_as_own(own_folder)
         _patch_fetchers(Patches())  # the process ends with its loop: nothing is put back
         _watch = FetchWatch(
