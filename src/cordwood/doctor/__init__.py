@@ -23,8 +23,9 @@ Where to add things:
 
 * A rule: ``rules/<kind>/<name>.py`` with a subclass of ``Rule`` (``evidence/findings.py``); its class in ``ALL_RULES``
   of ``rules/__init__.py``; ``python -m cordwood.doctor.rules.pages docs/rules`` makes its page, which mkdocs.yml must
-  list. Tests in tests/doctor/rules/<kind>/test_<name>.py, a script with the fault in tests/doctor/patients (listed in
-  tests/doctor/cases.py), a healthy one that looks alike in tests/doctor/healthy.
+  list. Tests in tests/doctor/rules/<kind>/test_<name>.py, a script with the fault in
+  tests/doctor/scripts/patients/<kind> (listed in tests/doctor/scripts/cases.py), a healthy one that looks alike in
+  tests/doctor/scripts/healthy.
 * A signal that no probe records yet: a field of ``Evidence``, and a ``DeepProbe`` in ``probes/deep`` listed in
   ``all_deep.py``.
 """
