@@ -19,6 +19,7 @@ from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
 from cordwood.doctor.run import script
 from tests.doctor.support.evidences import make_report
+from tests.doctor.support.runs import run_preloaded
 
 Output = pytest.CaptureFixture[str]
 FINDING = Finding("hidden-sync", "message", "fix", CodeLine("t.py", 3), 20.0, 1.0, "measured")
@@ -317,10 +318,7 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-def examine(folder: Path, *words: str) -> subprocess.CompletedProcess[Any]:
-    (folder / "train.py").write_text(TRAINING, encoding="utf-8")
-    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+COMMAND = ["-m", "cordwood", "doctor", "--json", "r.json", "--seconds"]
 
 
 def test_a_terminal_shows_what_is_tried_out(tmp_path: Path) -> None:
@@ -354,21 +352,21 @@ def test_telling_of_trials_never_fails() -> None:
 def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
     closing = TRAINING.replace("sys.exit(int(sys.argv[1]))", f"for each in ({streams},):\n    each.close()")
     (tmp_path / "closing.py").write_text(closing, encoding="utf-8")
-    done = examine(tmp_path, "closing.py")
-    assert (done.returncode, done.stdout) == (0, "trained [] __main__\n")
-    assert done.stderr.startswith("doctor: ")
+    done = run_preloaded([*COMMAND, "0", "closing.py"], tmp_path)
+    assert (done.code, done.output) == (0, "trained [] __main__\n")
+    assert done.errors.startswith("doctor: ")
     assert Report.load(tmp_path / "r.json").document["script"] == "closing.py"
     if streams == "sys.stdout":
         (tmp_path / "closing.py").write_text(f"{closing}\nraise ValueError('too late')\n", encoding="utf-8")
-        done = examine(tmp_path, "closing.py")
-        assert done.returncode == 1
-        assert "ValueError: too late" in done.stderr
-        assert "the script ended with exit code 1 after" in done.stderr
+        done = run_preloaded([*COMMAND, "0", "closing.py"], tmp_path)
+        assert done.code == 1
+        assert "ValueError: too late" in done.errors
+        assert "the script ended with exit code 1 after" in done.errors
 
 
 def test_files_are_there_though_nobody_reads_the_report(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
-    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "0", "--json", "r.json", "--html", "r.html"]
+    command = [sys.executable, *COMMAND, "0", "--html", "r.html"]
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([*command, "train.py", "4"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=writing)
@@ -392,16 +390,17 @@ def test_what_trials_make_a_dataset_print_is_not_the_scripts(tmp_path: Path) -> 
         1,
     )
     (tmp_path / "printing.py").write_text(printing, encoding="utf-8")
-    command = [sys.executable, "-m", "cordwood", "doctor", "--seconds", "1", "--json", "r.json", "printing.py", "0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = run_preloaded([*COMMAND, "1", "printing.py", "0"], tmp_path)
     tried = {entry["rule"]: entry["why"] for entry in Report.load(tmp_path / "r.json").document["rules"]["abstained"]}
     assert "no time" not in tried.get("workers", "")
-    lines = done.stdout.splitlines()
+    lines = done.output.splitlines()
     assert lines == [*(f"sample {number}" for number in range(160)), "trained ['0'] __main__"]
 
 
 def test_a_real_script_from_end_to_end(tmp_path: Path) -> None:
-    done = examine(tmp_path, "train.py", "3", "--json", "x")
+    (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
+    command = [sys.executable, *COMMAND, "0", "train.py", "3", "--json", "x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 3
     assert done.stdout == "trained ['3', '--json', 'x'] __main__\n"
     assert done.stderr.startswith("doctor: ")

@@ -59,10 +59,13 @@ class Preloaded:
 
 
 def _serve() -> None:
+    import torch._dynamo  # imported by the first optimizer
+
     import cordwood.cli
     import cordwood.doctor.run.script
     import cordwood.doctor.run.session
 
+    assert torch._dynamo
     assert cordwood.doctor.run.script
     for line in sys.stdin:
         words, folder, output, errors = json.loads(line)

@@ -77,6 +77,7 @@ def samples(milliseconds: float, *stack: tuple[CodeType, int], steps: int = 10) 
 def evidence_of(step: Callable[[], object], taken: list[StackSample], **phases: float) -> Evidence:
     evidence = make_evidence(phases, jitter=0.0)
     evidence.tape = record(step)
+    evidence.tape.op_ms = [0.01] * len(evidence.tape.ops)  # a busy machine would time them as long as the step
     evidence.stacks = Stacks.of(taken, 2.0, steps=range(10))
     return evidence
 
