@@ -155,7 +155,7 @@ def test_nothing_else_can_be_asked_of_it(options: dict[str, Any], named: str) ->
 
 
 def test_it_is_yes_or_no() -> None:
-    with pytest.raises(UsageError, match="keep_encoded='yes'"):
+    with pytest.raises(UsageError, match="keep_encoded must be True or False, got 'yes'"):
         cw.Field(keep_encoded="yes")  # type: ignore[arg-type]
 
 

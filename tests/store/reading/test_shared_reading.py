@@ -15,7 +15,7 @@ import cordwood as cw
 from cordwood.store.format import plan_files
 from cordwood.store.reading import shards
 from cordwood.store.reading.plans import LoadedPlans
-from cordwood.store.reading.reader import Reader
+from cordwood.store.reading.shards import Shards
 from tests.store.support.forked import in_child
 from tests.store.support.packed import coded, pack
 
@@ -189,7 +189,7 @@ class Held:
 @pytest.mark.parametrize("where", ["a shard", "a plan"])
 def test_a_fork_while_another_thread_attaches(path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """That thread holds a lock, and does not exist in the child: nobody would open it again."""
-    owner, name = (Reader, "_map") if where == "a shard" else (plan_files, "load")
+    owner, name = (Shards, "_map") if where == "a shard" else (plan_files, "load")
     ds = cw.open(path)
     views = [ds, ds[5:], cw.concat([ds, ds])]
 

@@ -192,7 +192,7 @@ def test_names_in_a_whole_model_without_its_class(tmp_path: Path) -> None:
     cw.save(net, tmp_path / "x.pt")
     data = (tmp_path / "x.pt").read_bytes()
     assert data.count(b"tests.tensors.support.objects") > 0
-    (tmp_path / "x.pt").write_bytes(data.replace(b"tests.tensors.support.objects", b"tests.tensors.nowhere"))
+    (tmp_path / "x.pt").write_bytes(data.replace(b"tests.tensors.support.objects", b"tests.tensors.support.nowhere"))
     found = cw.load(tmp_path / "x.pt", only="*")
     wanted = {name: tensor.detach() for name, tensor in net.state_dict().items()}
     assert {name: tensor.detach().tolist() for name, tensor in found.items()} == {
