@@ -18,10 +18,10 @@ from benchmarks.data.tensors import scratch
 from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.timing import Spread
 from benchmarks.pack.data import counts
-from cordwood.packing.output.first_samples import settled_before
 from cordwood.packing.transform.transform import prepare_transform
-from cordwood.packing.workers.work import Work
+from cordwood.packing.workers.work import Job, Work
 from cordwood.store.format import manifest
+from cordwood.store.writing.first_samples import FixedSchema
 
 TITLE = "Overhead of packing"
 KEYS = ("pack-overhead",)
@@ -132,7 +132,7 @@ def pack(source: Prepared, store: Path) -> None:
 
 def work_alone(source: Prepared, store: Path) -> None:
     """What has to be done in any case, as a worker does it; `store` tells the schema and the plans."""
-    work = Work(source.__getitem__, prepare_transform(five_milliseconds), seed=0, batch=1)
-    work.settle(settled_before(store, manifest.read(store)))
+    work = Work(Job(source.__getitem__, prepare_transform(five_milliseconds)))
+    work.fix_schema(FixedSchema.load(store, manifest.read(store)))
     for first in range(0, len(source), AT_ONCE):
         work.do(first, range(first, min(first + AT_ONCE, len(source))))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import cordwood as cw
+from cordwood.store.writing.appender import Writing
 from tests.store.support.killhost import OPTIONS, KillHost, samples
 from tests.store.support.photos import files_of, photo, write
 from tests.store.support.samples import assert_same_sample
@@ -51,6 +52,12 @@ def assert_a_prefix(path: Path) -> int:
     for number in {0, len(dataset) // 2, len(dataset) - 1} if len(dataset) else ():
         assert_same_sample(dataset[number], SAMPLES[number])
     return len(dataset)
+
+
+def writing(writer: cw.Writer) -> Writing:
+    state = writer._appender.state
+    assert isinstance(state, Writing)
+    return state
 
 
 def go_on(path: Path, committed: int | None = None) -> None:
@@ -211,7 +218,7 @@ def test_an_interrupt_while_a_chunk_is_handed_over_ends_the_writer(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(writer._pipeline, "wait", interrupted)
+        patched.setattr(writing(writer), "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             writer.extend(SAMPLES * 3)
     with pytest.raises(cw.UsageError, match="writing failed"):
@@ -227,9 +234,8 @@ def test_a_forked_process_has_no_part_in_it(
     monkeypatch.setattr("cordwood.store.writing.encode.CHUNK_SAMPLES", 60)
     writer = cw.Writer(folder / "s", **OPTIONS)
     writer.extend(SAMPLES[:290])
-    assert writer._pipeline is not None
-    writer._pipeline.wait()
-    shard = writer._pipeline._shards.open
+    writing(writer).wait()
+    shard = writing(writer).shards.open
     assert shard is not None  # a file is being written
     child = os.fork()
     if child == 0:

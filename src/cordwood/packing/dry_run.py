@@ -23,19 +23,21 @@ from cordwood.common.seeding import seed_generators
 from cordwood.errors import PackError, UsageError
 from cordwood.packing.journal.failure import Failure, absence
 from cordwood.packing.output.empty_source import nothing_in
-from cordwood.packing.output.first_samples import settled_before
 from cordwood.packing.report.estimate import Estimate
 from cordwood.packing.report.summary import torch_save_bytes
 from cordwood.packing.transform.transform import Transform
 from cordwood.packing.workers.one_thread import one_thread
 from cordwood.packing.workers.tasks import size_of
-from cordwood.packing.workers.work import SampleEncoder, seed_of
+from cordwood.packing.workers.work import seed_of
 from cordwood.sources import Input, Source
+from cordwood.store.format.folder import open_folder
 from cordwood.store.inspecting.inspect import inspect_store
 from cordwood.store.opening import open as open_store
 from cordwood.store.schema.field import Field
-from cordwood.store.writer import Writer
-from cordwood.store.writing.first_samples import snapshot
+from cordwood.store.writing.appender import Appender
+from cordwood.store.writing.encode import SampleEncoder
+from cordwood.store.writing.first_samples import FixedSchema, snapshot
+from cordwood.store.writing.options import checked_options
 
 READ_BATCH = 64
 _PASSES = 3  # of reading back and of encoding, of which the middle one counts
@@ -107,12 +109,6 @@ class _Tries:
         return nothing_in(source)
 
 
-class _Scratch(Writer):
-    """A writer whose store is thrown away: nobody can go on with it."""
-
-    _outlives_errors = False
-
-
 def estimate(
     source: Source,
     transform: Transform,
@@ -144,12 +140,18 @@ def estimate(
     kept = _Kept()
     with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
         store = Path(folder) / "estimate.cordwood"
-        with _Scratch(store, goal, fields=fields, shard_bytes=shard_bytes) as writer:
+        options = checked_options(goal, shard_bytes, fields)
+        appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False)
+        try:
             for first, unit in _units(source, begin, end, limit, batch):
                 for sample in tries.do(first, unit):
-                    writer.append(sample)
+                    appender.append(sample)
                     kept.add(sample)
-        if not tries.samples:
+            appender.finish()
+            fixed = appender.fixed
+        finally:
+            appender.stop("the estimate has ended")
+        if fixed is None:
             raise tries.nothing(source)
         inspection = inspect_store(store)
         found = Estimate(
@@ -162,7 +164,7 @@ def estimate(
             failed=tries.failed,
             failures=tuple(tries.failures),
             preprocess_seconds=tries.seconds_a_sample,
-            encode_seconds=_encoding(store, kept.samples, clock),
+            encode_seconds=_encoding(fixed, kept.samples, clock),
             read_seconds=_reading(store, clock),
             raw_bytes=inspection.before,
             stored_bytes=inspection.size,
@@ -208,14 +210,14 @@ class _Kept:
             self._nbytes += size_of(sample)
 
 
-def _encoding(store: Path, samples: list[Any], clock: Clock) -> float:
-    """Seconds a sample, without the time to choose plans, which is spent once."""
-    settled = settled_before(store, open_store(store).reader.shards.manifests[0])
-    encoder = SampleEncoder(settled, threads=1)
+def _encoding(fixed: FixedSchema, samples: list[Any], clock: Clock) -> float:
+    """Seconds per sample, without the time to choose plans, which is spent once."""
+    encoder = SampleEncoder(fixed, threads=1)
 
     def encode() -> None:
-        encoder.add(samples)
-        encoder.finish()
+        for sample in samples:
+            encoder.add(encoder.preparer.prepare(sample))
+        encoder.encoded()
 
     return _middle(encode, clock) / len(samples)
 

@@ -19,8 +19,8 @@ from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.journal.part import Part, bounds
 from cordwood.packing.output.empty_source import begun, leave_no_trace, nothing_in
-from cordwood.packing.output.first_samples import FirstLook
-from cordwood.packing.output.store_output import Output
+from cordwood.packing.output.first_samples import SchemaOnlySink
+from cordwood.packing.output.store_output import StoreOutput
 from cordwood.packing.report.progress import PackProgress, Reporter
 from cordwood.packing.report.startup_cost import advice
 from cordwood.packing.report.summary import Packed, store_bytes, torch_save_bytes
@@ -32,7 +32,7 @@ from cordwood.packing.update.swap_folders import recover
 from cordwood.packing.workers.engine import Engine, Sink
 from cordwood.packing.workers.interrupt import Interruption
 from cordwood.packing.workers.tasks import Tasks
-from cordwood.packing.workers.worker import Job
+from cordwood.packing.workers.work import Job
 from cordwood.sources import Input, Source
 from cordwood.store.format import shard_index
 from cordwood.store.format.folder import OpenFolder, open_folder
@@ -157,7 +157,7 @@ class OneRun:
         settings = self._settings
         if folder.manifest is not None and folder.committed:
             jobs.require(self._dest)
-        output = Output(
+        output = StoreOutput(
             folder,
             settings.options,
             self._source.classes,
@@ -166,10 +166,9 @@ class OneRun:
             threads=default_threads(),
             failed=self._failures,
         )
-        account = output.account
         resumed = output.done
         # What a part has looked at of the whole is not packed by that.
-        looks = output.settled is None and settings.part is not None and not resumed.inputs
+        looks = output.first is not None and settings.part is not None and not resumed.inputs
         first = self._start if looks else output.next_input
         log.info("packing into %s from input %d on, with %d worker processes", self._dest, first, settings.workers)
         try:
@@ -178,7 +177,7 @@ class OneRun:
             with Interruption() as interrupted:
                 try:
                     if looks:
-                        self._look_at_the_whole(output, interrupted)
+                        self._fix_schema_of_the_whole(output, interrupted)
                     engine = self._engine(first, self._stop, output)
                     engine.run(lambda: report(self._progress(output, resumed)), interrupted)
                     self._starting += engine.starting
@@ -188,15 +187,16 @@ class OneRun:
                     )
                     raise
             output.finish()
-            if not account.totals.inputs and settings.part is None:
+            totals = output.progress.totals
+            if not totals.inputs and settings.part is None:
                 raise nothing_in(self._source)
-            if account.totals.failed and not account.totals.samples and settings.part is None:
-                raise self._nothing(account.totals)
+            if totals.failed and not totals.samples and settings.part is None:
+                raise self._nothing(totals)
             report(self._progress(output, resumed))
-            jobs.write(self._dest, now.completed(account.totals))
+            jobs.write(self._dest, now.completed(totals))
         finally:
             output.stop()
-        return self._packed(account.totals, resumed, (*self._source.notes, *engine.notes))
+        return self._packed(totals, resumed, (*self._source.notes, *engine.notes))
 
     def _nothing(self, totals: Totals) -> PackError:
         others = " and the others gave no samples;" if totals.failed < totals.inputs else ""
@@ -210,17 +210,18 @@ class OneRun:
         tasks = Tasks(self._source.inputs(first) if found is None else found, first, stop, self._settings.batch)
         return Engine(job_of(self._source, self._transform, self._settings), tasks, sink, self._settings.workers)
 
-    def _look_at_the_whole(self, output: Output, interrupted: Interruption) -> None:
+    def _fix_schema_of_the_whole(self, output: StoreOutput, interrupted: Interruption) -> None:
         """Let a part have the schema and the plans that the whole job would have, so that parts can be merged."""
-        look = FirstLook(output.beginning, self._settings.batch, output.first_samples)
-        looked = output.next_input if len(output.beginning) else 0
-        engine = self._engine(looked, None, look)
-        engine.run(lambda: None, interrupted, look.enough)
+        if output.first is None:
+            return
+        sink = SchemaOnlySink(output.first, self._settings.batch)
+        engine = self._engine(output.next_input if len(output.first) else 0, None, sink)
+        engine.run(lambda: None, interrupted, sink.enough)
         self._starting += engine.starting
-        if len(output.beginning):
-            output.settle()
+        if len(output.first):
+            output.fix_schema()
 
-    def _progress(self, output: Output, resumed: Totals) -> PackProgress:
+    def _progress(self, output: StoreOutput, resumed: Totals) -> PackProgress:
         totals = output.done
         return PackProgress(
             inputs=totals.inputs,

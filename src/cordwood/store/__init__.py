@@ -13,7 +13,7 @@ How a sample is written:
 2. ``writing.first_samples``: the first samples -> a ``schema`` (``writing.infer``) and a codec plan per field.
 3. ``writing.prepare`` and ``writing.flatten``: a sample -> arrays, and the bytes of its columns (``values``).
 4. ``writing.encode``: a chunk of samples -> frames, by one native call.
-5. ``writing.pipeline``: frames -> shards; a shard appears when it is complete and synced. ``format`` has the files.
+5. ``writing.appender``: frames -> shards; a shard appears when it is complete and synced. ``format`` has the files.
 
 How samples are read:
 

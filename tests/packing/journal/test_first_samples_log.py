@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cordwood as cw
-from cordwood.packing.journal.first_samples_log import FirstSamples, Waiting
+from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
 from cordwood.packing.journal.inputs import FAILED, InputEntry, is_name
 from cordwood.packing.journal.shard_log import Log, records
 from cordwood.sources import Input, Source
@@ -48,7 +48,7 @@ ENTRIES = st.builds(
 )
 PARTS = st.tuples(
     st.integers(0, 1 << 60),
-    st.lists(st.builds(Waiting, st.integers(0, 1 << 60), ENTRIES), max_size=4),
+    st.lists(st.builds(WaitingInput, st.integers(0, 1 << 60), ENTRIES), max_size=4),
     st.lists(values(), max_size=4),
     st.lists(st.text(max_size=3), max_size=2),
 )
@@ -60,30 +60,32 @@ def test_what_is_added_comes_back_to_another_process(parts: list[Any], before: i
     """Some of it is added by one process, the rest by the next one."""
     with folder_in_memory() as made:
         for done, some in ((0, parts[:before]), (len(parts[:before]), parts[before:])):
-            log = FirstSamples(made)
+            log = FirstSamplesLog(made)
             assert len(list(log.read())) == done
             for part in some:
                 log.append(*part)
             log.close()
-        found = list(FirstSamples(made).read())
+        found = list(FirstSamplesLog(made).read())
         assert len(found) == len(parts)
         for part, (next_input, waiting, samples, classes) in zip(found, parts, strict=True):
             assert (part.next_input, part.waiting, part.classes) == (next_input, waiting, classes)
             assert len(part.samples) == len(samples)
             for one, other in zip(samples, part.samples, strict=True):
                 assert_same_sample(one, other)
-        log = FirstSamples(made)
+        log = FirstSamplesLog(made)
         log.remove()
         log.remove()
         assert list(made.iterdir()) == []
-        assert list(FirstSamples(made).read()) == []
+        assert list(FirstSamplesLog(made).read()) == []
 
 
 def written(folder: Path) -> Path:
     """A log of three parts."""
-    log = FirstSamples(folder)
+    log = FirstSamplesLog(folder)
     for number in range(3):
-        log.append(number + 1, [Waiting(number, InputEntry("a", 1, 2, 1))], [{"x": torch.arange(number)}], ["label"])
+        log.append(
+            number + 1, [WaitingInput(number, InputEntry("a", 1, 2, 1))], [{"x": torch.arange(number)}], ["label"]
+        )
     log.close()
     return folder / LOG
 
@@ -109,7 +111,7 @@ def test_a_part_that_was_damaged_and_all_behind_it_are_passed_over(folder: Path)
 
 def _parts_in(path: Path, data: bytes) -> int:
     path.write_bytes(data)
-    return len(list(FirstSamples(path.parent).read()))
+    return len(list(FirstSamplesLog(path.parent).read()))
 
 
 GOOD: dict[str, Any] = {"next": 4, "numbers": [3], "sizes": [1], "classes": []}
@@ -145,12 +147,12 @@ def test_a_part_that_cannot_be_understood_is_passed_over(
     log = Log(path, good)
     log.add(members, lines, samples)
     log.close()
-    first = FirstSamples(folder)
+    first = FirstSamplesLog(folder)
     assert [part.next_input for part in first.read()] == [1, 2, 3]
     # What is added now stands in its place.
     first.append(9, [], [], [])
     first.close()
-    assert [part.next_input for part in FirstSamples(folder).read()] == [1, 2, 3, 9]
+    assert [part.next_input for part in FirstSamplesLog(folder).read()] == [1, 2, 3, 9]
 
 
 def test_what_json_cannot_hold_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +162,7 @@ def test_what_json_cannot_hold_is_passed_over(folder: Path, monkeypatch: pytest.
         monkeypatch.setattr(json, "dumps", lambda *_, text=text, **__: text)
         log.add({}, b"", b"")
     log.close()
-    assert [part.next_input for part in FirstSamples(folder).read()] == [1, 2, 3]
+    assert [part.next_input for part in FirstSamplesLog(folder).read()] == [1, 2, 3]
 
 
 # ---- a store ---------------------------------------------------------------------------------------------------------

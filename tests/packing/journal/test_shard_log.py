@@ -7,7 +7,7 @@ import pytest
 from cordwood.errors import FormatError, StorageError
 from cordwood.packing.journal import shard_log
 from cordwood.packing.journal.inputs import Position, Totals
-from cordwood.packing.journal.shard_log import Checkpoint, ShardLog, log_path, open_path, read, remove_unfinished
+from cordwood.packing.journal.shard_log import Checkpoint, Log, log_path, open_path, read, remove_unfinished
 
 
 def checkpoint(number: int) -> Checkpoint:
@@ -17,10 +17,10 @@ def checkpoint(number: int) -> Checkpoint:
 @pytest.fixture
 def ends(tmp_path: Path) -> list[int]:
     """A log of three records; where each one ends."""
-    log = ShardLog(tmp_path, 7)
+    log = Log(log_path(tmp_path, 7))
     found = []
     for number in range(3):
-        log.append(checkpoint(number), b"row%d" % number, b"line%d\n" % number)
+        log.add(checkpoint(number).to_json(), b"row%d" % number, b"line%d\n" % number)
         found.append(log_path(tmp_path, 7).stat().st_size)
     log.close()
     log.close()
@@ -58,13 +58,13 @@ def test_a_damaged_record_ends_the_log(tmp_path: Path, ends: list[int]) -> None:
 def test_another_process_goes_on_behind_what_is_good(tmp_path: Path, ends: list[int]) -> None:
     path = log_path(tmp_path, 7)
     path.write_bytes(path.read_bytes()[: ends[1] + 5])
-    log = ShardLog(tmp_path, 7, ends[1])
-    log.append(checkpoint(9), b"row9", b"")
+    log = Log(log_path(tmp_path, 7), ends[1])
+    log.add(checkpoint(9).to_json(), b"row9", b"")
     log.close()
     found = read(tmp_path, 7)
     assert found is not None
     assert (found.checkpoint, found.rows, found.lines) == (checkpoint(9), b"row0row1row9", b"line0\nline1\n")
-    log = ShardLog(tmp_path, 7)
+    log = Log(log_path(tmp_path, 7))
     log.remove()
     assert list(tmp_path.iterdir()) == []
 
@@ -92,4 +92,4 @@ def test_what_killed_jobs_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="how far the job is could not be written"):
-        ShardLog(tmp_path / "nowhere", 0)
+        Log(log_path(tmp_path / "nowhere", 0))

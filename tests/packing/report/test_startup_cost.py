@@ -10,7 +10,7 @@ from cordwood.errors import UsageError
 from cordwood.packing.report.startup_cost import advice, counts, measured
 from cordwood.packing.transform.transform import prepare_transform
 from cordwood.packing.workers import pool
-from cordwood.packing.workers.worker import Job
+from cordwood.packing.workers.work import Job
 from tests.feed.support.leftovers import Leftovers
 from tests.packing.support.forkedworkers import launch
 

@@ -16,8 +16,8 @@ import numpy as np
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import InputEntry, Position
-from cordwood.packing.output.store_output import Output
-from cordwood.packing.workers.work import Work
+from cordwood.packing.output.store_output import StoreOutput
+from cordwood.packing.workers.work import Job, Work
 from cordwood.sources import Input
 from cordwood.store.format import shard_index
 from cordwood.store.format.folder import open_folder
@@ -69,7 +69,7 @@ class Copies:
         folder = open_folder(path, "resume")
         options = checked_options("fast", self.shard_bytes, None)
         try:
-            output = Output(folder, options, {}, start=0, batch=self.batch, threads=1, failed=self._fail)
+            output = StoreOutput(folder, options, {}, start=0, batch=self.batch, threads=1, failed=self._fail)
             try:
                 return self._run(output, chance, tasks)
             finally:
@@ -77,19 +77,16 @@ class Copies:
         finally:
             folder.lock.release()
 
-    def _run(self, output: Output, chance: random.Random, tasks: int | None) -> bool:
-        work = Work(read, CopyingTransform(self.batch > 1), 7, self.batch)  # type: ignore[arg-type]
+    def _run(self, output: StoreOutput, chance: random.Random, tasks: int | None) -> bool:
+        work = Work(Job(read, CopyingTransform(self.batch > 1), 7, self.batch))  # type: ignore[arg-type]
         place = output.next_input
         assert place % self.batch == 0 or place == len(self.counts)
         self.failed = [number for number in self.failed if number < place]
-        settled = None
         while place < len(self.counts):
             if tasks == 0:
                 return False
             tasks = None if tasks is None else tasks - 1
-            if settled is None and output.settled is not None:
-                settled = output.settled
-                work.settle(settled)
+            work.fix_schema(output.fixed)
             end = min(place + chance.randint(1, 4) * self.batch, len(self.counts))
             inputs = [self.input(number) for number in range(place, end)]
             output.take(place, inputs, work.do(place, [one.handle for one in inputs]))
@@ -100,7 +97,7 @@ class Copies:
         if tasks is not None:
             return False
         output.finish()
-        self.totals = output.account.totals
+        self.totals = output.progress.totals
         return True
 
     def _fail(self, number: int, one: Input, failure: Failure) -> None:

@@ -12,8 +12,9 @@ import torch
 
 from cordwood.errors import StorageError
 from cordwood.packing.transform.transform import prepare_transform
-from cordwood.packing.workers.pool import Died, Finished, Pool
-from cordwood.packing.workers.worker import NOWHERE, Job, Task
+from cordwood.packing.workers.pool import Died, Pool
+from cordwood.packing.workers.work import Job, RawResult
+from cordwood.packing.workers.worker import NOWHERE, Finished, Task
 from tests.feed.support.leftovers import Leftovers
 
 
@@ -53,8 +54,8 @@ def test_workers_from_their_start_to_their_end() -> None:
         assert not pool.has_room
         done, died = events(pool, 2)
         assert isinstance(done, Finished)
-        assert done.result.raw is not None
-        (one,), (other,) = done.result.raw
+        assert isinstance(done.result, RawResult)
+        (one,), (other,) = done.result.samples
         assert (done.first, one["number"], other["number"]) == (3, 3, 4)
         assert one["pid"] == first
         assert one["group"] == first  # Ctrl-C in a terminal does not reach it

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from cordwood.packing.workers.tasks import Tasks
-from cordwood.packing.workers.work import Result
+from cordwood.packing.workers.work import EncodedResult, RawResult
 from cordwood.sources import Input
 
 
@@ -18,7 +18,7 @@ def made(first: int, count: int, stop: int | None = None, batch: int = 1, second
         assert [one.handle for one in inputs] == list(handles)
         assert number == handles[0]
         found.append(list(handles))
-        tasks.learn(Result([1] * len(handles), raw_sizes=[8] * len(handles), seconds=seconds * len(handles)))
+        tasks.learn(EncodedResult([1] * len(handles), raw_sizes=[8] * len(handles), seconds=seconds * len(handles)))
     return found
 
 
@@ -49,7 +49,7 @@ def test_large_samples_make_small_tasks() -> None:
         task = tasks.next()
         assert task is not None
         count = len(task[1])
-        tasks.learn(Result([1] * count, raw_sizes=[1 << 20] * count, seconds=1e-6))
+        tasks.learn(EncodedResult([1] * count, raw_sizes=[1 << 20] * count, seconds=1e-6))
     assert count == 8
 
 
@@ -59,7 +59,7 @@ def test_samples_as_they_are_travel_one_by_one() -> None:
         task = tasks.next()
         assert task is not None
         assert len(task[1]) == 1
-        tasks.learn(Result([1], raw=[[{}]], seconds=1e-6))
+        tasks.learn(RawResult([1], samples=[[{}]], seconds=1e-6))
     assert tasks.next() is None
 
 
@@ -72,7 +72,7 @@ def sizes_of(tasks: Tasks, nbytes: int, count: int) -> list[int]:
         inputs = len(task[1])
         found.append(inputs)
         tasks.learn_size(inputs, nbytes * inputs)
-        tasks.learn(Result([1] * inputs, raw_sizes=[8] * inputs, seconds=1e-9))
+        tasks.learn(EncodedResult([1] * inputs, raw_sizes=[8] * inputs, seconds=1e-9))
     return found
 
 

@@ -11,7 +11,9 @@ import torch
 from cordwood.codecs import plan
 from cordwood.packing.journal.inputs import FAILED
 from cordwood.packing.transform.transform import prepare_transform
-from cordwood.packing.workers.work import Result, Settled, Work, same, seed_of
+from cordwood.packing.workers.work import EncodedResult, Job, RawResult, Result, Work, same, seed_of
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.infer import infer
 
 
@@ -26,29 +28,30 @@ def several(sample: dict[str, Any]) -> Any:
 
 
 def work(transform: Any = several, batch: int = 1, labels: Sequence[str] = ()) -> Work:
-    return Work(read, prepare_transform(transform, batched=batch > 1), 4, batch, labels=labels)
+    return Work(Job(read, prepare_transform(transform, batched=batch > 1), 4, batch, labels=labels))
 
 
-def settled() -> Settled:
+def fixed() -> FixedSchema:
     schema = infer([{**read(0), "more": 0.5}])
-    return Settled(schema, [plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames], {})
+    return FixedSchema(Manifest(schema), [plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames])
 
 
 def frames_of(results: list[Result]) -> list[bytes]:
-    return [frame for result in results for part in result.parts for frame in part.frames]
+    parts = [part for result in results if isinstance(result, EncodedResult) for part in result.parts]
+    return [frame for part in parts for frame in part.frames]
 
 
 def test_raw_samples_come_until_the_schema_is_known() -> None:
     doing = work()
     result = doing.do(7, [7, 8, 9, 10])
     assert result.counts == [1, 2, FAILED, 1]
-    assert result.raw is not None
-    assert [len(samples) for samples in result.raw] == [1, 2, 0, 1]
+    assert isinstance(result, RawResult)
+    assert [len(samples) for samples in result.samples] == [1, 2, 0, 1]
     assert result.failures[2].error == "OSError: no 9"
-    assert result.parts == []
-    doing.settle(settled())
+    doing.fix_schema(fixed())
     result = doing.do(7, [7, 8, 9, 10])
-    assert (result.counts, result.raw) == ([1, 2, FAILED, 1], None)
+    assert isinstance(result, EncodedResult)
+    assert result.counts == [1, 2, FAILED, 1]
     assert sum(len(part) for part in result.parts) == len(result.raw_sizes) == 4
 
 
@@ -57,7 +60,7 @@ def test_the_company_of_an_input_does_not_matter() -> None:
     found = []
     for cuts in ([40], [1] * 40, [13, 20, 7]):
         doing = work()
-        doing.settle(settled())
+        doing.fix_schema(fixed())
         place, results = 0, []
         for size in cuts:
             results.append(doing.do(place, numbers[place : place + size]))
@@ -112,7 +115,7 @@ def test_a_program_that_wants_to_end_is_a_failure_of_its_input(batch: int, of: s
     def transform(given: Any) -> Any:
         return sys.exit("at 2") if 2 in torch.as_tensor(given).reshape(-1) and of == "transform" else given
 
-    doing = Work(reader, prepare_transform(transform, batched=batch > 1), 0, batch)
+    doing = Work(Job(reader, prepare_transform(transform, batched=batch > 1), 0, batch))
     result = doing.do(0, [0, 1, 2, 3, 4, 5])
     failed = [2, 3] if (batch, of) == (2, "transform") else [2]
     assert [place for place, count in enumerate(result.counts) if count == FAILED] == failed
@@ -131,7 +134,7 @@ def test_ctrl_c_is_no_failure_of_an_input() -> None:
 def test_it_tells_where_it_is() -> None:
     places: list[int] = []
     transform = prepare_transform(lambda batch: batch, batched=True)
-    Work(read, transform, 0, 3, watch=places.append).do(6, [6, 7, 8, 10, 11])
+    Work(Job(read, transform, 0, 3), watch=places.append).do(6, [6, 7, 8, 10, 11])
     assert places == [6, 9]
 
 
@@ -145,7 +148,9 @@ def test_it_tells_where_it_is() -> None:
     ],
 )
 def test_whether_labels_are_the_sources(transform: Any, kept: bool) -> None:
-    assert work(transform, labels=["label"]).do(0, [0, 1, 2]).labels_kept == {"label": kept}
+    result = work(transform, labels=["label"]).do(0, [0, 1, 2])
+    assert isinstance(result, RawResult)
+    assert result.labels_kept == {"label": kept}
 
 
 def test_values_of_others_can_be_compared() -> None:

@@ -1,7 +1,6 @@
 """A new store of what is good: complete, in order, byte for byte, and the old one is as it was."""
 
 import random
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from cordwood.errors import UsageError
 from cordwood.store.checking.salvage import salvage
 from cordwood.store.checking.verify import verify
 from cordwood.store.inspecting.inspect import inspect_store
+from cordwood.store.writing.open_shard import OpenShard
 from tests.store.support.small_stores import (
     assert_holds,
     cut,
@@ -31,7 +31,6 @@ from tests.store.support.small_stores import (
 )
 
 COUNT = 24
-MODULE = import_module("cordwood.store.checking.salvage")
 
 
 @pytest.fixture
@@ -167,7 +166,7 @@ def test_what_goes_wrong_half_way_leaves_nothing_behind(
     def full(*_: Any) -> None:
         raise cw.StorageError(28, "No space left on device")
 
-    monkeypatch.setattr(MODULE.OpenShard, "finish", full)
+    monkeypatch.setattr(OpenShard, "finish", full)
     with pytest.raises(cw.StorageError, match="No space left"):
         salvage(store, out)
     assert [file.name for file in out.parent.iterdir()] == [store.name]

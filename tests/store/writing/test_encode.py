@@ -109,9 +109,9 @@ def test_a_chunk_is_full_by_bytes_or_by_samples_and_can_be_used_again() -> None:
     large = np.arange(5 << 20, dtype=np.uint8)
     filled = []
     for number in range(4):
-        filled.append(chunk.full)
+        filled.append(chunk.is_full)
         chunk.add([large + np.uint8(number)], b"", b"", ())
-    filled.append(chunk.full)
+    filled.append(chunk.is_full)
     assert filled == [
         False,
         False,
@@ -125,10 +125,10 @@ def test_a_chunk_is_full_by_bytes_or_by_samples_and_can_be_used_again() -> None:
     chunk.clear()
     filled = []
     for _ in range(CHUNK_SAMPLES):
-        filled.append(chunk.full)
+        filled.append(chunk.is_full)
         chunk.add([None], b"", b"", ())
     assert not any(filled)
-    assert chunk.full
+    assert chunk.is_full
 
 
 class Interrupt(BaseException):

@@ -87,11 +87,11 @@ def test_it_ends_with_the_sample_that_makes_it_full(tmp_path: Path) -> None:
         shard = OpenShard(tmp_path, 0, layout, {}, wanted)
         assert shard.room_for(part.sizes) == fits
         shard.add(part.part(0, 1))
-        assert shard.full == (fits == 1)
+        assert shard.is_full == (fits == 1)
         if fits > 1:
             assert shard.room_for(part.sizes[1:]) == fits - 1
             shard.add(part.part(1, fits))
-        assert shard.full == (wanted <= 10 * one)
+        assert shard.is_full == (wanted <= 10 * one)
         shard.drop()
 
 

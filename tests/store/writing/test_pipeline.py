@@ -1,7 +1,7 @@
-"""Shards one after the other: where one ends, when it takes its place, and what is asked on the way."""
+"""Shards one after the other: where one ends, when it takes its place, and what happens around that."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from cordwood.store.format.shard_file import shard_name
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
-from cordwood.store.writing.open_shard import Aside
-from cordwood.store.writing.pipeline import ShardSequence
+from cordwood.store.writing.open_shard import ResumedShard, ShardSequence
 from cordwood.store.writing.prepare import Preparer
 
 COUNT = 20
@@ -33,10 +32,20 @@ def encoded() -> tuple[Schema, Encoded]:
     return schema, encode(chunk, coders, 1)
 
 
-def sequence(store: Path, schema: Schema, **options: Any) -> ShardSequence:
+def sequence(store: Path, schema: Schema) -> ShardSequence:
     shard_index.mend(store, shard_index.read(store))
-    manifest = Manifest(goal="raw", shard_bytes=1000)
-    return ShardSequence(store, manifest, schema, options.pop("committed", 0), options.pop("shards", 0), **options)
+    return ShardSequence(store, Manifest(schema, goal="raw", shard_bytes=1000), 0, 0)
+
+
+def write(shards: ShardSequence, samples: Encoded) -> list[int]:
+    """Write samples, and commit full shards; the numbers behind each piece."""
+    done, ends = 0, []
+    while done < len(samples):
+        done = shards.add(samples, done)
+        ends.append(done)
+        if shards.open is not None and shards.open.is_full:
+            shards.commit()
+    return ends
 
 
 def shards_of(store: Path) -> list[str]:
@@ -50,10 +59,8 @@ def counts_of(store: Path) -> list[int]:
 
 def test_shards_end_with_the_sample_that_makes_them_full(tmp_path: Path) -> None:
     schema, samples = encoded()
-    shards, done, ends = sequence(tmp_path, schema), 0, []
-    while done < COUNT:
-        done = shards.add(samples, done)
-        ends.append(done)
+    shards = sequence(tmp_path, schema)
+    ends = write(shards, samples)
     shards.finish()
     shards.stop()
     counts = counts_of(tmp_path)
@@ -71,61 +78,49 @@ def test_samples_one_by_one_make_the_same_shards(tmp_path: Path) -> None:
         store.mkdir()
         shards = sequence(store, schema)
         for first in range(0, COUNT, step):
-            part, done = samples.part(first, first + step), 0
-            while done < step:
-                done = shards.add(part, done)
+            write(shards, samples.part(first, first + step))
         shards.finish()
         shards.stop()
         found.append({path.name: path.read_bytes() for path in store.iterdir()})
     assert found[0] == found[1]
 
 
-def test_a_full_shard_waits_for_the_next_sample_if_somebody_is_asked(tmp_path: Path) -> None:
+def test_a_shard_takes_its_place_within_the_context_it_is_committed_with(tmp_path: Path) -> None:
     schema, samples = encoded()
     told: list[Any] = []
 
-    def ending(number: int) -> AbstractContextManager[None]:
-        told.append(("asked", number))
+    @contextmanager
+    def ending(number: int) -> Iterator[None]:
+        told.append(("before", number, shard_name(number) in shards_of(tmp_path)))
+        yield
+        told.append(("after", number, shard_name(number) in shards_of(tmp_path)))
 
-        @contextmanager
-        def around() -> Iterator[None]:
-            told.append(("before", shard_name(number) in shards_of(tmp_path)))
-            yield
-            told.append(("after", shard_name(number) in shards_of(tmp_path)))
-
-        return around()
-
-    shards = sequence(tmp_path, schema, ending=ending)
+    shards = sequence(tmp_path, schema)
     done = shards.add(samples, 0)
     assert shards.open is not None
-    assert shards.open.full
-    assert told == []
+    assert shards.open.is_full
+    shards.commit(ending(0))
     shards.add(samples.part(done, done + 1), 0)
-    shards.finish()
+    shards.finish(ending(1))
     shards.stop()
-    assert told == [
-        ("asked", 0),
-        *([("before", False), ("after", True), ("asked", 1)] if told[1][0] == "before" else []),
-        *([("asked", 1), ("before", False), ("after", True)] if told[1][0] == "asked" else []),
-        ("before", False),
-        ("after", True),
-    ]
+    assert told == [("before", 0, False), ("after", 0, True), ("before", 1, False), ("after", 1, True)]
     assert counts_of(tmp_path) == [done, 1]
 
 
 def test_what_is_not_finished_stays_aside_and_is_gone_on_with(tmp_path: Path) -> None:
     schema, samples = encoded()
     aside = tmp_path / ".unfinished"
-    shards = sequence(tmp_path, schema, aside=lambda number: Aside(aside))
+    shards = sequence(tmp_path, schema)
+    shards.begin(ResumedShard(aside))
     assert shards.add(samples.part(0, 2), 0) == 2
     assert shards.open is not None
-    rows, statistics = shards.open.sync(0)
+    rows, statistics = shards.open.sync()
     assert shards.add(samples.part(2, 3), 0) == 1
     shards.stop()
     assert shards_of(tmp_path) == []
     assert aside.exists()
-    shards = sequence(tmp_path, schema, aside=lambda number: Aside(aside, rows, statistics))
-    assert shards.begin().count == 2
+    shards = sequence(tmp_path, schema)
+    assert shards.begin(ResumedShard(aside, rows, statistics)).count == 2
     shards.add(samples.part(2, 3), 0)
     shards.finish()
     shards.stop()
@@ -143,10 +138,13 @@ def test_a_shard_that_could_not_take_its_place_is_told_with_the_next_one(tmp_pat
     schema, samples = encoded()
     (tmp_path / shard_name(0)).mkdir()
     (tmp_path / shard_name(0) / "in the way").touch()
-    manifest = Manifest(goal="raw", shard_bytes=1000)
-    shards = ShardSequence(tmp_path, manifest, schema, 0, 0, aside=lambda number: Aside(tmp_path / f".{number}"))
+    shards = ShardSequence(tmp_path, Manifest(schema, goal="raw", shard_bytes=1000), 0, 0)
+    shards.begin(ResumedShard(tmp_path / ".0"))
     done = shards.add(samples, 0)
+    shards.commit()
+    shards.begin(ResumedShard(tmp_path / ".1"))
+    shards.add(samples, done)
     with pytest.raises(StorageError):
-        shards.add(samples, done)
+        shards.commit()
     shards.stop()
     assert shards.committed == 0

@@ -1,9 +1,9 @@
 """The log of a job's first samples, which wait for the schema: a resumed job does not compute them again.
 
-    log = FirstSamples(store)
-    log.append(next_input, waiting, samples, classes)   # those that have come since the last time
-    for part in log.read(): ...                         # another process
-    log.remove()                                        # a shard holds them
+    log = FirstSamplesLog(store)
+    log.append(next_input, waiting, samples, classes)       # what has come since the last time
+    for part in log.read(): ...                             # another process
+    log.remove()                                            # a shard holds them
 
 Samples are kept as values of fields that may be anything, so reading them runs no code.
 """
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cordwood.errors import FormatError
-from cordwood.packing.journal.inputs import InputEntry, Lines, Position, ShardInputs, Totals
-from cordwood.packing.journal.inputs import InputsHeader as InputsHeader
+from cordwood.packing.journal.inputs import InputEntry, Lines, entries
 from cordwood.packing.journal.shard_log import Log, records
 from cordwood.store.values.any_value import decode, encode
 
@@ -28,7 +27,7 @@ def path_of(store: Path) -> Path:
     return store / _NAME
 
 
-class Waiting(NamedTuple):
+class WaitingInput(NamedTuple):
     """An input that has been looked at: its number, and what is to be told of it."""
 
     number: int
@@ -39,12 +38,12 @@ class FirstSamplesRecord(NamedTuple):
     """What was added to the log at once."""
 
     next_input: int  # the first that is not in it
-    waiting: list[Waiting]
+    waiting: list[WaitingInput]
     samples: list[Any]
     classes: list[str]  # fields whose labels are still those of the source
 
 
-class FirstSamples:
+class FirstSamplesLog:
     """The log of one store, made when it is first written to."""
 
     def __init__(self, store: Path) -> None:
@@ -63,7 +62,7 @@ class FirstSamples:
             return  # it is done again
 
     def append(
-        self, next_input: int, waiting: Sequence[Waiting], samples: Sequence[Any], classes: Sequence[str]
+        self, next_input: int, waiting: Sequence[WaitingInput], samples: Sequence[Any], classes: Sequence[str]
     ) -> None:
         """Add inputs and samples; they are on the disk when this returns."""
         if self._log is None:
@@ -99,11 +98,9 @@ def _lines(entry: InputEntry) -> bytes:
 
 
 def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
-    header = InputsHeader(Position(), Position(), Totals())
-    entries = list(ShardInputs(_NAME, header, lines).entries())
     waiting = [
-        Waiting(int(number), entry._replace(size=None if size is None else int(size)))
-        for number, size, entry in zip(members["numbers"], members["sizes"], entries, strict=True)
+        WaitingInput(int(number), entry._replace(size=None if size is None else int(size)))
+        for number, size, entry in zip(members["numbers"], members["sizes"], entries(lines, _NAME), strict=True)
     ]
     samples, place = [], 0
     while place < len(values):

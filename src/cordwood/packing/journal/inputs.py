@@ -106,27 +106,33 @@ class ShardInputs:
 
     def entries(self) -> Iterator[InputEntry]:
         """The inputs that begin or go on in the shard, in order."""
-        begin, number = 0, 2
-        while begin < len(self.lines):
-            end = self.lines.find(b"\n", begin + _AT_ONCE) + 1 or len(self.lines)
-            lines = self.lines[begin:end].removesuffix(b"\n").split(b"\n")
-            yield from self._parsed(lines, number)
-            begin, number = end, number + len(lines)
+        return entries(self.lines, self.where)
 
-    def _parsed(self, lines: list[bytes], number: int) -> Iterator[InputEntry]:
+
+def entries(text: bytes, where: str = "") -> Iterator[InputEntry]:
+    """The inputs that such lines tell of; `where` names them in messages."""
+    begin, number = 0, 2
+    while begin < len(text):
+        end = text.find(b"\n", begin + _AT_ONCE) + 1 or len(text)
+        lines = text[begin:end].removesuffix(b"\n").split(b"\n")
+        yield from _entries(lines, number, where)
+        begin, number = end, number + len(lines)
+
+
+def _entries(lines: list[bytes], number: int, where: str) -> Iterator[InputEntry]:
+    try:
+        found = json.loads(b"[%b]" % b",".join(lines))  # at once, which is several times as fast
+    except (ValueError, RecursionError):
+        found = []
+    if len(found) == len(lines) and all(map(_is_plain, found)):
+        yield from starmap(InputEntry, found)
+        return
+    for place, text in enumerate(lines, number):
         try:
-            found = json.loads(b"[%b]" % b",".join(lines))  # at once, which is several times as fast
-        except (ValueError, RecursionError):
-            found = []
-        if len(found) == len(lines) and all(map(_is_plain, found)):
-            yield from starmap(InputEntry, found)
-            return
-        for place, text in enumerate(lines, number):
-            try:
-                entry = _entry(text)
-            except FormatError as error:
-                raise FormatError(f"{self.where}, line {place}: {error}") from None
-            yield entry
+            entry = _entry(text)
+        except FormatError as error:
+            raise FormatError(f"{where}, line {place}: {error}") from None
+        yield entry
 
 
 class Lines:

@@ -1,7 +1,7 @@
 """The log of the shard that is being written: a killed job loses seconds of work, not a whole shard.
 
-    log = ShardLog(store, 7)
-    log.append(Checkpoint(position, totals, first, statistics), rows, lines)      # after the shard's frames were synced
+    log = Log(log_path(store, 7))
+    log.add(Checkpoint(position, totals, first, statistics).to_json(), rows, lines)     # after a sync of the frames
     ...
     found = read("train.cordwood", 7)           # another process: None if there is nothing to go on with
 
@@ -144,17 +144,6 @@ def records(path: Path) -> Iterator[ShardLogRecord]:
         told, first, second = (bytes(data[at + sum(sizes[:i]) : at + sum(sizes[: i + 1])]) for i in range(3))
         yield ShardLogRecord(json.loads(told), first, second, end)
         place = end
-
-
-class ShardLog(Log):
-    """The log of one shard."""
-
-    def __init__(self, store: Path, shard: int, size: int = 0) -> None:
-        super().__init__(log_path(store, shard), size)
-
-    def append(self, checkpoint: Checkpoint, rows: bytes, lines: bytes) -> None:
-        """Tell how far the shard is; it is on the disk when this returns."""
-        self.add(checkpoint.to_json(), rows, lines)
 
 
 def read(store: Path, shard: int) -> LogContents | None:

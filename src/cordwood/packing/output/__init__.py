@@ -3,9 +3,9 @@
 Reading order:
 
 * ``empty_source`` - refuses a source without inputs before anything is written
-* ``first_samples`` - keeps the first samples until schema and plans are fixed
+* ``first_samples`` - the inputs whose samples wait until schema and plans are fixed
 * ``accounting`` - tracks which inputs the written samples came from, and the position of the job
-* ``store_output`` - the store of a job: first samples, shards, checkpoints
+* ``store_output`` - the store of a job: its appender, the inputs of its shards, checkpoints
 
 Imports ``journal``, ``workers``, ``sources`` and ``store``; used by ``update``, ``dry_run`` and ``pack_run``.
 """

@@ -1,19 +1,21 @@
-"""Which inputs the samples are of that have just been written, and how far the job is with them.
+"""Tracks which inputs the written samples came from, and the job's progress.
 
-account = Account(position)
-walk = Walk(account, first, inputs, counts, raw_sizes, batch=1)
-walk.go(samples, shard_full)        # so many of their samples were written
-walk.finish()                       # and those that have none
+progress = ShardProgress(position)
+cursor = InputCursor(progress, first, inputs, counts, raw_sizes, batch=1)
+cursor.advance(samples, shard_is_full)          # that many of their samples were written
+cursor.finish()                                 # and inputs without samples are counted
+header, lines = progress.end_shard()
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cordwood.errors import PackError
-from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, InputsHeader, Lines, Position, Totals
 from cordwood.sources import Input
 
 
-class Account:
+class ShardProgress:
     """How far a job is: `position` and `totals` now; `first` and `lines` are those of the open shard."""
 
     def __init__(self, position: Position) -> None:
@@ -28,33 +30,35 @@ class Account:
         self.lines.add(entry)
         self.new_lines.add(entry)
 
-    def begin_shard(self) -> None:
-        """What comes from now on is in another shard."""
+    def end_shard(self) -> tuple[InputsHeader, bytes]:
+        """Return what is to be recorded of the open shard; another one begins."""
+        record = InputsHeader(self.first, self.position, replace(self.totals)), self.lines.text()
         self.first = self.position
         self.lines.clear()
         self.new_lines.clear()
+        return record
 
 
-class Walk:
-    """Goes along inputs as their samples are written. If samples of the first unit are in another shard, from there."""
+class InputCursor:
+    """Follows inputs as their samples are written; begins after those of the first unit that are stored already."""
 
     def __init__(
         self,
-        account: Account,
+        progress: ShardProgress,
         first: int,
         inputs: Sequence[Input],
         counts: Sequence[int],
         raw_sizes: Sequence[int],
         batch: int,
     ) -> None:
-        self._account = account
+        self._progress = progress
         self._number = first
         self._inputs = inputs
         self._counts = counts
         self._raw_sizes = raw_sizes
         self._batch = batch
         self._at = 0  # the input that the next sample is of
-        self._sample = account.position.samples  # its number among the samples
+        self._sample = progress.position.samples  # its number among the samples
         self._of_unit = self._sample  # samples of the unit that are written
         self._here = 0  # samples of the input that are in the open shard
         self._left = max(counts[0], 0)
@@ -83,9 +87,9 @@ class Walk:
                 "every time; pack to a new store"
             )
 
-    def go(self, samples: int, shard_full: bool) -> None:
-        """So many samples were written, the last one of them made the shard full or did not."""
-        totals = self._account.totals
+    def advance(self, samples: int, shard_is_full: bool) -> None:
+        """That many samples were written; the last one made the shard full or did not."""
+        totals = self._progress.totals
         totals.samples += samples
         totals.raw_bytes += sum(self._raw_sizes[self._sample : self._sample + samples])
         self._sample += samples
@@ -100,14 +104,14 @@ class Walk:
             if not self._left:
                 self._finish_input(self._here)
                 self._pass_empty()
-        if shard_full and self._here:
+        if shard_is_full and self._here:
             self._note(self._here)
             self._here = 0
-        self._tell()
+        self._set_position()
 
     def finish(self) -> None:
         """All samples were written."""
-        self._account.position = Position(self._number + len(self._inputs))
+        self._progress.position = Position(self._number + len(self._inputs))
 
     def _pass_empty(self) -> None:
         """Inputs that have no samples belong to the shard that the sample before them is in.
@@ -117,20 +121,20 @@ class Walk:
         """
         while self._at < len(self._inputs) and self._left == 0 and not self._begins_unit():
             self._finish_input(self._counts[self._at])
-        self._tell()
+        self._set_position()
 
     def _begins_unit(self) -> bool:
         """Whether the next input is the first one of a unit that has samples."""
         unit = self._counts[self._at : self._at + self._batch] if self._at % self._batch == 0 else ()
         return any(count > 0 for count in unit)
 
-    def _tell(self) -> None:
+    def _set_position(self) -> None:
         unit = self._at - self._at % self._batch
-        self._account.position = Position(self._number + unit, self._of_unit)
+        self._progress.position = Position(self._number + unit, self._of_unit)
 
     def _finish_input(self, samples: int) -> None:
         self._note(samples)
-        totals = self._account.totals
+        totals = self._progress.totals
         totals.inputs += 1
         totals.dropped += self._counts[self._at] == 0
         totals.failed += self._counts[self._at] == FAILED
@@ -143,4 +147,4 @@ class Walk:
 
     def _note(self, samples: int) -> None:
         one = self._inputs[self._at]
-        self._account.note(InputEntry(one.name, one.size, one.stamp, samples))
+        self._progress.note(InputEntry(one.name, one.size, one.stamp, samples))

@@ -1,133 +1,107 @@
-"""The first samples of a job: kept until there are enough of them to tell the schema and to choose plans.
+"""The first inputs of a job: their samples wait in the store's appender until these are enough to fix the schema.
 
-beginning = Beginning(path, options, source.classes)
-for samples in made:
-    beginning.add(samples)
-    if beginning.full:
-        manifest, settled, prepared = beginning.settle()
+first = FirstInputs(appender, log, source.classes)
+next_input = first.restore(0)               # what another process has logged
+first.add(samples, labels_kept)
+first.checkpoint(next_input)
+prepared = first.fix()
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cordwood.packing.journal.first_samples_log import FirstSamples
-from cordwood.packing.workers.work import Result, Settled
+from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
+from cordwood.packing.workers.work import RawResult, Result
 from cordwood.sources import Input
-from cordwood.store.format.manifest import Manifest
-from cordwood.store.schema.field import Field
-from cordwood.store.writing.first_samples import Look, load_plans, settle
-from cordwood.store.writing.infer import infer
-from cordwood.store.writing.options import Options
-from cordwood.store.writing.prepare import Prepared, Preparer
+from cordwood.store.writing.appender import Appender
+from cordwood.store.writing.first_samples import FirstSamples, FixedSchema
 
 
-class Begun(NamedTuple):
-    """What is fixed from now on, and the samples that it was told by."""
+class FirstInputs:
+    """Inputs whose samples wait for a schema; `classes` are the source's names of labels, by field."""
 
-    manifest: Manifest
-    settled: Settled
-    prepared: list[Prepared]
-
-
-class Beginning:
-    """Samples that wait for a schema; `classes` are the source's names of labels, by field."""
-
-    def __init__(self, path: Path, options: Options, classes: Mapping[str, Sequence[str]]) -> None:
-        self._path = path
-        self._options = options
-        self._look = Look(options.fields)
-        self._classes = {name: names for name, names in classes.items() if name not in options.fields}
-
-    @property
-    def full(self) -> bool:
-        """Whether these samples are enough."""
-        return self._look.full_with(0, 0)
+    def __init__(self, appender: Appender, log: FirstSamplesLog, classes: Mapping[str, Sequence[str]]) -> None:
+        assert isinstance(appender.state, FirstSamples)  # noqa: S101 - for the type checker
+        self.collected = appender.state
+        self.waiting: list[WaitingInput] = []
+        self._appender = appender
+        self._log = log
+        self._logged = 0, 0  # inputs and samples
+        self._classes = {name: names for name, names in classes.items() if name not in self.collected.options.fields}
 
     def __len__(self) -> int:
-        return len(self._look.samples)
+        """Samples."""
+        return len(self.collected.samples)
+
+    def restore(self, next_input: int) -> int:
+        """Take what another process has logged; return the next input, which is `next_input` without a log."""
+        for part in self._log.read():
+            self.add(part.samples, {name: name in part.classes for name in self._classes})
+            self.waiting += part.waiting
+            next_input = part.next_input
+        self._logged = len(self.waiting), len(self)
+        return next_input
 
     def add(self, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
-        """The samples of one input, all of them or none: UsageError if something in them cannot be stored.
+        """Take the samples of one input, all of them or none: UsageError if one of them cannot be stored."""
+        self.take(samples, [self.collected.check(sample) for sample in samples], labels_kept)
 
-        `labels_kept` tells of fields whether the samples have the labels that the source gave them; if not, its names
-        are not theirs.
+    def take(self, samples: Sequence[Any], sizes: Sequence[int], labels_kept: Mapping[str, bool]) -> None:
+        """Take samples that were checked, and are of these sizes.
+
+        `labels_kept` says of fields whether the samples have the labels that the source gave them. If they have not,
+        the source's names of labels are not used.
         """
-        sizes = [self._look.check(sample) for sample in samples]
         for sample, nbytes in zip(samples, sizes, strict=True):
-            self._look.take(sample, nbytes)
+            self.collected.take(sample, nbytes)
         self._classes = {name: names for name, names in self._classes.items() if labels_kept.get(name, True)}
 
-    def samples_from(self, number: int) -> list[Any]:
-        """Those that were added behind so many."""
-        return self._look.samples[number:]
+    def waited(self) -> tuple[int, list[Input], list[int]]:
+        """Return the number of the first waiting input, all of them, and their numbers of samples; none waits then."""
+        waiting, self.waiting = self.waiting, []
+        inputs = [Input(None, *one.entry[:3]) for one in waiting]
+        return waiting[0].number, inputs, [one.entry.samples for one in waiting]
 
-    @property
-    def classes(self) -> list[str]:
-        """Fields whose labels are the source's so far."""
-        return list(self._classes)
+    def checkpoint(self, next_input: int) -> None:
+        """Log what has come since the last time, so that another process need not do it again."""
+        inputs, samples = self._logged
+        if (len(self.waiting), len(self)) != self._logged:
+            self._log.append(next_input, self.waiting[inputs:], self.collected.samples[samples:], list(self._classes))
+            self._logged = len(self.waiting), len(self)
 
-    def restore(self, samples: Sequence[Any], classes: Sequence[str]) -> None:
-        """Samples that another process had added."""
-        self.add(samples, {name: name in classes for name in self._classes})
-
-    def settle(self) -> Begun:
-        """Fix schema and plans, on the disk too."""
-        samples = self._look.samples
-        plain = infer(samples, self._options.fields)
-        integers = {leaf.name for leaf in plain.leaves if leaf.node.dtype.startswith(("int", "uint"))}
-        named = {name: Field(classes=names) for name, names in self._classes.items() if name in integers}
-        options = Options(self._options.goal, self._options.shard_bytes, {**named, **self._options.fields})
-        counts = {name: len(field.classes) for name, field in options.fields.items() if field.classes is not None}
-        pictures = tuple(name for name, field in options.fields.items() if field.keep_encoded)
-        preparer = Preparer(infer(samples, options.fields), counts, pictures)
-        prepared = [preparer.prepare(sample) for sample in samples]
-        manifest, plans = settle(self._path, options, preparer.schema, prepared)
-        return Begun(manifest, Settled(preparer.schema, plans, counts, pictures), prepared)
+    def fix(self) -> None:
+        """Fix schema and plans, in the store too."""
+        self._appender.fix(*self.collected.prepare(classes=self._classes))
 
 
-class FirstLook:
-    """A sink of the engine for a part of a job, which looks at the first samples of the whole, and keeps none.
+class SchemaOnlySink:
+    """A sink of the engine for a part of a job: collects the first samples of the whole job, and stores none.
 
     So all parts have one schema and the same plans, as if one run had packed them, and can be merged.
     """
 
-    settled: Settled | None = None
+    fixed: FixedSchema | None = None
 
-    def __init__(self, beginning: Beginning, batch: int, log: FirstSamples) -> None:
-        self._beginning = beginning
+    def __init__(self, first: FirstInputs, batch: int) -> None:
+        self._first = first
         self._batch = batch
-        self._log = log
-        self._logged = len(beginning)
         self._next = 0
 
     def enough(self) -> bool:
         """Whether no more samples are needed."""
-        return self._beginning.full
+        return self._first.collected.is_full
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
-        """As a store does; inputs that fail are the business of the part that they are in."""
-        raw = result.raw or []
+        """As a store does; inputs that fail are reported by the part that they are in."""
         self._next = first + len(inputs)
-        for place in range(0, len(raw), self._batch):
-            if self._beginning.full:
+        assert isinstance(result, RawResult)  # noqa: S101 - for the type checker: there is no schema
+        for place, samples in enumerate(result.samples):
+            if place % self._batch == 0 and self.enough():
                 return
-            for samples in raw[place : place + self._batch]:
-                with suppress(Exception):
-                    self._beginning.add(samples, result.labels_kept)
+            with suppress(Exception):
+                self._first.add(samples, result.labels_kept)
 
     def checkpoint(self) -> None:
-        """Another process need not look at these again."""
-        if len(self._beginning) > self._logged:
-            self._log.append(self._next, [], self._beginning.samples_from(self._logged), self._beginning.classes)
-            self._logged = len(self._beginning)
-
-
-def settled_before(path: Path, manifest: Manifest) -> Settled:
-    """What was fixed by another process."""
-    schema = manifest.schema
-    assert schema is not None  # noqa: S101 - for the type checker: asked for stores that have one
-    counts = {field.name: len(field.classes) for field in manifest.fields if field.classes is not None}
-    pictures = tuple(field.name for field in manifest.fields if field.keep_encoded)
-    return Settled(schema, load_plans(path, manifest, schema), counts, pictures)
+        """Another process need not collect these again."""
+        self._first.checkpoint(self._next)

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from cordwood.common.numbers import clock_text
 from cordwood.packing.workers.pool import Died, Pool
-from cordwood.packing.workers.worker import Job, Task
+from cordwood.packing.workers.work import Job
+from cordwood.packing.workers.worker import Task
 
 TOLD = 0.5  # seconds from which on it is worth a word
 _SHARE = 5  # and so many times of it is no less than all the time

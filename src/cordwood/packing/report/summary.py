@@ -148,9 +148,7 @@ def torch_save_bytes(store: Path, samples: int, raw_bytes: int) -> int | None:
     preparer = Preparer(dataset.schema)
     added = []
     for sample in islice(dataset, SAVED_SAMPLES):
-        prepared = preparer.prepare(sample)
-        values = sum(array.nbytes for array in prepared.arrays if array is not None) + len(prepared.columns)
-        added.append(saved_bytes(sample) - values)
+        added.append(saved_bytes(sample) - preparer.prepare(sample).nbytes)
     return raw_bytes + samples * sum(added) // len(added)
 
 

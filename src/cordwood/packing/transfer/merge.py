@@ -2,11 +2,8 @@
 
 Shards are made to be moved: each has its own index, and names the plans of its frames. So a merged store has links to
 the shards of the others, or copies where the file system has no links, all of their plans, and an index of its own. It
-is made beside its place and put there at the end.
-
-The parts of one job: whether they are all there, in their order, and the job that they make together.
-
-job = united([(path, jobfile.read(path)) for path in paths])       # None: they are not parts
+is made in a temporary folder and renamed at the end. Stores that are parts of one job must be all of its parts, in
+their order; the merged store has the job that they make together.
 """
 
 import errno
@@ -17,8 +14,6 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cordwood.common.html import Printed
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
@@ -28,14 +23,14 @@ from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.transform.identity import difference
 from cordwood.store.checking.survey import check_is_store
 from cordwood.store.format import manifest, plan_files, shard_index
-from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.lock import WriterLock
 from cordwood.store.format.manifest import Manifest
-from cordwood.store.format.new_folder import beside, copy_file, link_or_copy
-from cordwood.store.format.shard_file import read_ends, shard_name
+from cordwood.store.format.new_folder import beside
+from cordwood.store.format.shard_file import shard_name
 from cordwood.store.format.shard_index import Records
 from cordwood.store.reading.shards import check_meanings, records_of
 from cordwood.store.schema.schema import Schema, described
+from cordwood.store.writing.shard_copy import NewStore
 
 _OTHERWISE = "to read any stores as one without merging them there is cw.concat"
 _MISSING_SHOWN = 10
@@ -279,7 +274,7 @@ class _Merger:
         self.listed = any(part.is_listed and len(part.records) for part in parts)
         self._folder = folder
         self._parts = parts
-        self._records = bytearray()
+        self._new = NewStore(folder, next(part.manifest for part in parts if part.manifest.schema is not None))
         self._totals = Totals()  # of the stores before
         self._last = Totals()  # up to the last shard, of its store alone
         self._position = Position()
@@ -295,33 +290,22 @@ class _Merger:
                 if progress is not None:
                     progress(self.merged.shards, all_shards)
             self._count(part)
-        manifest.write(self._folder, next(part.manifest for part in self._parts if part.manifest.schema is not None))
-        records = np.frombuffer(bytes(self._records), shard_index.RECORD)
-        shard_index.mend(self._folder, shard_index.ShardIndex(records))
-        sync_parent(self._folder / shard_index.NAME)
+        self._new.finish()
 
     def _take_plans(self, part: _Part) -> None:
-        """All plans: a store that was merged before has some that its manifest does not name."""
-        found = sorted(path.stem for path in (part.path / plan_files.FOLDER).glob("*.json"))
-        for name in dict.fromkeys([*part.manifest.plan_names, *filter(plan_files.is_plan_name, found)]):
-            target = plan_files.plan_path(self._folder, name)
-            if not target.exists():
-                plan_files.load(part.path, name)  # a damaged plan would stay unnoticed until a frame needs it
-                target.parent.mkdir(exist_ok=True)
-                copy_file(plan_files.plan_path(part.path, name), target, "the plan")
+        names = dict.fromkeys([*part.manifest.plan_names, *plan_files.found(part.path)])
+        for name in names:
+            plan_files.load(part.path, name)  # a damaged plan would stay unnoticed until a frame needs it
+        self._new.take_plans(part.path, names)
 
     def _take_shard(self, part: _Part, shard: int) -> None:
         number, path = self.merged.shards, part.path / shard_name(shard)
-        target = self._folder / shard_name(number)
-        if link_or_copy(path, target, "the shard"):
-            self.merged.linked += 1
-        else:
-            self.merged.copied += 1
-        ends = read_ends(target)
+        ends, linked = self._new.take_shard(path)
+        self.merged.linked += linked
+        self.merged.copied += not linked
         shard_index.check_record(str(path), part.records[shard], ends)
         if self.listed:
             self._take_inputs(part, shard, number)
-        self._records += shard_index.pack_record(number, self.merged.samples, ends)
         self.merged.shards += 1
         self.merged.samples += ends.count
         self.merged.bytes += ends.file_size

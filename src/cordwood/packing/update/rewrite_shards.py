@@ -8,31 +8,24 @@ It takes the results of the inputs that are done again, in order. Between them i
 their frames byte for byte: nothing but what has changed is encoded.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, ShardInputs, Totals
-from cordwood.packing.output.first_samples import settled_before
 from cordwood.packing.update.compare_inputs import DROP, KEEP, REDO, Decisions, UpdatePlan
-from cordwood.packing.workers.work import Result, Settled
+from cordwood.packing.workers.work import EncodedResult, Result
 from cordwood.sources import Input
-from cordwood.store.format import manifest, plan_files, shard_index
-from cordwood.store.format.folder import sync_parent
-from cordwood.store.format.new_folder import link_or_copy
-from cordwood.store.format.row_search import read_at
-from cordwood.store.format.rows import RowLayout
-from cordwood.store.format.shard_file import ShardEnds, read_ends, read_footer, shard_name
+from cordwood.store.format import manifest, plan_files
+from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing.encode import Encoded
+from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.open_shard import OpenShard
-from cordwood.store.writing.shard_copy import Rows, copied, pieces
+from cordwood.store.writing.shard_copy import NewStore, SourceShard, opened_shard
 
 FIRST = 1 << 40  # numbers of inputs that are done again: no other input has the seeds that follow from them
 _GROWTH = 2  # a shard may become so many times as large as others before it is cut in two
@@ -68,12 +61,10 @@ class Rewriting:
         self._folder = folder
         self._plan = plan
         self._failed = failed
-        self._manifest = manifest.read(store)
-        self.settled: Settled | None = settled_before(store, self._manifest)
-        self._layout = RowLayout(self.settled.schema)
-        self._records = bytearray()
-        self._samples = 0
-        self.shards = 0
+        stored = manifest.read(store)
+        self.fixed: FixedSchema | None = FixedSchema.load(store, stored)
+        self._new = NewStore(folder, stored)
+        self._new.take_plans(store, plan_files.found(store))
         self._open: OpenShard | None = None
         self._plans: list[str] = []  # that frames of the open shard may need
         self._lines = Lines()  # inputs that belong to no shard yet
@@ -84,17 +75,12 @@ class Rewriting:
         self._last: str | None = None
         self._walk = self._walking()
         self._has_ended = False
-        self._begin()
         self._go_on(None)
 
-    def _begin(self) -> None:
-        for path in sorted((self._store / plan_files.FOLDER).glob("*.json")):
-            target = self._folder / plan_files.FOLDER / path.name
-            target.parent.mkdir(exist_ok=True)
-            link_or_copy(path, target, "the plan")
-        if (self._folder / plan_files.FOLDER).is_dir():
-            sync_parent(self._folder / plan_files.FOLDER / "x")
-        manifest.write(self._folder, self._manifest)
+    @property
+    def shards(self) -> int:
+        """Shards of the new store."""
+        return self._new.shards
 
     # ---- as a sink of the engine -----------------------------------------------------------------------------------
 
@@ -103,7 +89,8 @@ class Rewriting:
         start = 0
         for place, (one, count) in enumerate(zip(inputs, result.counts, strict=True)):
             end = start + max(count, 0)
-            self._go_on(_RedoneInput(one, count, list(_between(result.parts, start, end)), result.failures.get(place)))
+            parts = result.between(start, end) if isinstance(result, EncodedResult) else []
+            self._go_on(_RedoneInput(one, count, parts, result.failures.get(place)))
             start = end
 
     def checkpoint(self) -> None:
@@ -114,9 +101,7 @@ class Rewriting:
         if not self._has_ended:
             raise FormatError(f"{self._store}: not all inputs that have changed were done again")
         self._tell_last(None)
-        records = np.frombuffer(bytes(self._records), shard_index.RECORD)
-        shard_index.mend(self._folder, shard_index.ShardIndex(records))
-        sync_parent(self._folder / shard_index.NAME)
+        self._new.finish()
 
     def stop(self) -> None:
         """Give up what is open; nothing happens if it was finished."""
@@ -146,39 +131,32 @@ class Rewriting:
                 yield from self._rewrite(shard, told, decisions)
 
     def _link(self, shard: int, told: ShardInputs, decisions: Decisions | None, raw_bytes: int) -> None:
-        path = self._store / shard_name(shard)
-        target = self._folder / shard_name(self.shards)
-        link_or_copy(path, target, "the shard")
+        self._new.take_shard(self._store / shard_name(shard))
         for place, entry in enumerate(told.entries()):
             if decisions is None or decisions[place] == KEEP:
                 self._note(entry)
-        self._count_shard(read_ends(target), raw_bytes)
+        self._list_shard(raw_bytes)
 
     def _rewrite(self, shard: int, told: ShardInputs, decisions: Decisions) -> Generator[None, _RedoneInput, None]:
-        path = self._store / shard_name(shard)
-        ends = read_ends(path)
-        footer = read_footer(path, ends)
-        errors = self._errors(footer)
-        names = footer.get("plans")
-        self._plans = [name for name in names if plan_files.is_plan_name(name)] if isinstance(names, list) else []
-        with opened(path, "the shard") as fd:
-            rows = self._rows(fd, path, ends)
-            start = place = 0  # rows from `start` up to `place` are to be copied
+        with opened_shard(self._store / shard_name(shard), self._new.layout) as source:
+            self._plans = source.plans
+            count = len(source.rows)
+            start = place = 0  # samples from `start` up to `place` are to be copied
             for number, entry in enumerate(told.entries()):
                 samples = max(entry.samples, 0)
-                if place + samples > len(rows):
-                    raise _other_list(told, len(rows))
+                if place + samples > count:
+                    raise _other_list(told, count)
                 if decisions[number] == KEEP:
                     self._note(entry)
                     place += samples
                     continue
-                self._copy(fd, rows[start:place], errors)
+                self._copy(source, start, place)
                 start = place = place + samples
                 if decisions[number] == REDO:
                     self._add_done((yield))
-            if place != len(rows):
-                raise _other_list(told, len(rows))
-            self._copy(fd, rows[start:place], errors)
+            if place != count:
+                raise _other_list(told, count)
+            self._copy(source, start, place)
         self._end_shard()
 
     def _add_done(self, done: _RedoneInput) -> None:
@@ -191,7 +169,7 @@ class Rewriting:
         for part in done.parts:
             start = 0
             while start < len(part):
-                if self._open is not None and self._open.full:
+                if self._open is not None and self._open.is_full:
                     self._finish_open(self._open)
                 shard = self._opened()
                 end = start + shard.room_for(part.sizes[start:])
@@ -199,35 +177,14 @@ class Rewriting:
                 self._note(InputEntry(one.name, one.size, one.stamp, end - start))
                 start = end
 
-    def _rows(self, fd: int, path: Path, ends: ShardEnds) -> Rows:
-        if ends.row_size != self._layout.row_size:
-            raise FormatError(f"{path}: rows of {ends.row_size} bytes, but the store's have {self._layout.row_size}")
-        rows = self._layout.rows(bytes(read_at(fd, ends.rows_size, ends.rows_offset)))
-        good = self._layout.intact(rows, 0) & self._layout.sound(rows, ends.rows_offset)
-        if not good.all():
-            raise FormatError(
-                f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
-                "is good with `cordwood verify --salvage`"
-            )
-        return rows
-
-    def _errors(self, footer: dict[str, Any]) -> tuple[float, ...]:
-        """The worst error of each lossy field of the old shard."""
-        told = {entry.get("name"): entry.get("worst_error") for entry in footer["fields"] if isinstance(entry, dict)}
-        return tuple(float(told.get(leaf.name) or 0.0) for leaf in self._layout.schema.frames if leaf.store_as)
-
-    def _copy(self, fd: int, rows: Rows, errors: tuple[float, ...]) -> None:
-        if len(rows):
-            for some in pieces(rows, np.ones(len(rows), np.bool_)):
-                self._opened().add(copied(fd, some, errors))
+    def _copy(self, source: SourceShard, start: int, end: int) -> None:
+        for part in source.samples(start, end):
+            self._opened().add(part)
 
     def _opened(self) -> OpenShard:
         """The shard that samples go to."""
         if self._open is None:
-            plans = list(dict.fromkeys([*self._manifest.plan_names, *self._plans]))
-            footer = {"plans": plans, "store": self._manifest.to_json()}
-            most = self._manifest.shard_bytes * _GROWTH
-            self._open = OpenShard(self._folder, self.shards, self._layout, footer, most)
+            self._open = self._new.begin_shard(self._plans, _GROWTH)
         return self._open
 
     def _end_shard(self) -> None:
@@ -235,15 +192,14 @@ class Rewriting:
         if self._open is not None:
             self._finish_open(self._open)
         elif self._listed is not None:  # inputs without samples belong to the shard before them
-            for entry in _entries(self._lines):
+            for entry in inputfiles.entries(self._lines.text()):
                 self._listed.lines.add(entry)
             self._lines = Lines()
 
     def _finish_open(self, shard: OpenShard) -> None:
         self._open = None
-        ends = shard.finish()
-        footer = read_footer(shard.path, ends)
-        self._count_shard(ends, sum(int(entry["raw_bytes"]) for entry in footer["fields"]))
+        self._new.finish_shard(shard)
+        self._list_shard(shard.raw_bytes)
 
     # ---- what is told of the new shards ----------------------------------------------------------------------------
 
@@ -253,14 +209,12 @@ class Rewriting:
             self._inputs += 1
         self._last = entry.name
 
-    def _count_shard(self, ends: ShardEnds, raw_bytes: int) -> None:
-        following = next(_entries(self._lines), None)
+    def _list_shard(self, raw_bytes: int) -> None:
+        """The last shard of the new store is in its place."""
+        following = next(inputfiles.entries(self._lines.text()), None)
         self._tell_last(following.name if following is not None else None)
-        self._records += shard_index.pack_record(self.shards, self._samples, ends)
-        self._listed = _Listed(self.shards, self._lines, raw_bytes)
+        self._listed = _Listed(self.shards - 1, self._lines, raw_bytes)
         self._lines = Lines()
-        self.shards += 1
-        self._samples += ends.count
 
     def _tell_last(self, following: str | None) -> None:
         """Write the list of the shard before, of which everything is known now; then comes the input `following`."""
@@ -268,7 +222,7 @@ class Rewriting:
             return
         (number, lines, raw_bytes), self._listed = self._listed, None
         first, totals = Position(self.totals.inputs, self._begun), self.totals
-        entries = list(_entries(lines))
+        entries = list(inputfiles.entries(lines.text()))
         for place, entry in enumerate(entries, 1):
             totals.samples += max(entry.samples, 0)
             so_far, self._begun = self._begun + max(entry.samples, 0), 0
@@ -284,11 +238,6 @@ class Rewriting:
         inputfiles.write(self._folder, number, first, after, replace(totals), lines.text())
 
 
-def _entries(lines: Lines) -> Iterator[InputEntry]:
-    header = inputfiles.InputsHeader(Position(), Position(), Totals())
-    return ShardInputs("", header, lines.text()).entries()
-
-
 def _same_samples(told: ShardInputs, decisions: Decisions) -> bool:
     """Whether all that is gone are inputs that had no samples."""
     gone = zip(told.entries(), decisions.tolist(), strict=True)
@@ -300,13 +249,3 @@ def _other_list(told: ShardInputs, count: int) -> FormatError:
         f"{told.where}: its inputs have other samples than the {count} of the shard: it is the list of another one; "
         "restore it from a copy"
     )
-
-
-def _between(parts: Sequence[Encoded], start: int, end: int) -> Iterator[Encoded]:
-    """The samples of several parts from number `start` up to `end`."""
-    place = 0
-    for part in parts:
-        low, high = max(start - place, 0), min(end - place, len(part))
-        if low < high:
-            yield part.part(low, high)
-        place += len(part)

@@ -25,7 +25,7 @@ from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal import job_file, shard_log
 from cordwood.packing.journal.failure_policy import Failures, listed
-from cordwood.packing.journal.first_samples_log import FirstSamples
+from cordwood.packing.journal.first_samples_log import FirstSamplesLog
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
 from cordwood.packing.journal.job_file import UPDATING, JobFile
 from cordwood.packing.report.progress import PackProgress
@@ -36,7 +36,7 @@ from cordwood.packing.update.swap_folders import exchanged, recover
 from cordwood.packing.workers.engine import Engine
 from cordwood.packing.workers.interrupt import Interruption
 from cordwood.packing.workers.tasks import Tasks
-from cordwood.packing.workers.worker import Job
+from cordwood.packing.workers.work import EncodedResult, Job, Result
 from cordwood.sources import Input, Source
 from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.folder import OpenFolder, open_folder
@@ -126,7 +126,7 @@ def update(
         plan = compare(dest, source, folder.shards, batch=job.batch, retry_failed=retry_failed)
         if _unmarked(before.fingerprint) != now.fingerprint or plan.rewrites:
             shard_log.remove_unfinished(dest, keep=None)  # it was made of another list of inputs
-            FirstSamples(dest).remove()
+            FirstSamplesLog(dest).remove()
         if plan.rewrites:
             kept, failures.kept = failures.kept, "the store is as it was before the update"
             rewriting = _rewrite(folder, plan, source, job, now, workers, failures, report)
@@ -209,14 +209,14 @@ class _Watched:
     """A sink that tells how far it is."""
 
     def __init__(self, sink: Rewriting, inputs: int, workers: int, report: Report) -> None:
-        self.settled = sink.settled
+        self.fixed = sink.fixed
         self.checkpoint = sink.checkpoint
         self._sink = sink
         self._report = report
         self._began = time.monotonic()
         self._progress = PackProgress(of_inputs=inputs, workers=workers)
 
-    def take(self, first: int, inputs: Sequence[Input], result: Any) -> None:
+    def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         """As any sink does."""
         self._sink.take(first, inputs, result)
         told = self._progress
@@ -227,7 +227,7 @@ class _Watched:
             dropped=told.dropped + result.counts.count(0),
             failed=told.failed + result.counts.count(FAILED),
             bytes_in=told.bytes_in + sum(one.size or 0 for one in inputs),
-            raw_bytes=told.raw_bytes + sum(result.raw_sizes),
+            raw_bytes=told.raw_bytes + (sum(result.raw_sizes) if isinstance(result, EncodedResult) else 0),
             stored_bytes=told.stored_bytes + result.nbytes,
         )
 

@@ -8,17 +8,17 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from cordwood.errors import CordwoodError, PackError
 from cordwood.packing.journal.failure import Failure
-from cordwood.packing.journal.inputs import FAILED
 from cordwood.packing.workers.one_thread import one_thread
-from cordwood.packing.workers.pool import QUEUED, Died, Finished, Pool
+from cordwood.packing.workers.pool import QUEUED, Died, Pool
 from cordwood.packing.workers.tasks import Tasks, size_of
-from cordwood.packing.workers.work import Result, Settled, Work
-from cordwood.packing.workers.worker import NOWHERE, Job, Task
+from cordwood.packing.workers.work import Job, RawResult, Result, Work
+from cordwood.packing.workers.worker import NOWHERE, Finished, Task
 from cordwood.sources import Input
+from cordwood.store.writing.first_samples import FixedSchema
 
 CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_SHARE = 20  # and at least so many times as long as the last one took
@@ -34,11 +34,11 @@ Step = Callable[[], None]
 
 
 class Sink(Protocol):
-    """What takes results; a store, usually. Results are raw samples until it is `settled`."""
+    """What takes results; a store, usually. Results are raw samples until the schema is fixed."""
 
     @property
-    def settled(self) -> Settled | None:
-        """What is fixed, once it is."""
+    def fixed(self) -> FixedSchema | None:
+        """Schema and plans, once they are known."""
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         """What became of the inputs from number `first` on, behind those of the call before."""
@@ -88,12 +88,9 @@ class Engine:
             raise KeyboardInterrupt
 
     def _alone(self, report: Step, stop: Callable[[], bool]) -> None:
-        work = Work(*self._job[:5], labels=self._job.labels, absent=self._job.absent)
-        settled = None
+        work = Work(self._job)
         while not stop() and (found := self._tasks.next()) is not None:
-            if settled is None and self._output.settled is not None:
-                settled = self._output.settled
-                work.settle(settled)
+            work.fix_schema(self._output.fixed)
             task, inputs = found
             with one_thread():
                 result = work.do(*task)
@@ -105,10 +102,8 @@ class Engine:
     def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
         began = time.monotonic()
         with Pool(self._job, self._workers) as pool:
-            settled = self._output.settled
-            if settled is not None:
-                pool.settle(settled)
             while not stop():
+                pool.fix_schema(self._output.fixed)
                 self._submit(pool)
                 if self._has_ended and not self._under_way:
                     break
@@ -116,9 +111,6 @@ class Engine:
                     if not self.starting and isinstance(event, Finished):
                         self.starting = max(0.0, time.monotonic() - began - event.result.seconds)
                     self._on_event(event)
-                if settled is None and self._output.settled is not None:
-                    settled = self._output.settled
-                    pool.settle(settled)
                 self._tick(report)
 
     def _submit(self, pool: Pool) -> None:
@@ -141,7 +133,7 @@ class Engine:
     @property
     def _has_room(self) -> bool:
         tasks = len(self._under_way) + len(self._done)
-        window = _WINDOW if self._output.settled is not None else QUEUED  # raw samples may be large
+        window = _WINDOW if self._output.fixed is not None else QUEUED  # raw samples may be large
         nbytes = self._buffered + sum(self._sent.values())
         return tasks < window * self._workers and nbytes < _MOST_BUFFERED
 
@@ -204,14 +196,7 @@ class Engine:
     def _give_up(self, died: Died, inputs: Sequence[Input]) -> None:
         error = f"the worker process that did it {died.how}, for the second time{died.advice}"
         failure = Failure(error, f"{error}; workers=0 (--workers 0) shows where")
-        self._finish(
-            died.at,
-            inputs,
-            Result([FAILED] * len(inputs), dict.fromkeys(range(len(inputs)), failure), self._raw(len(inputs))),
-        )
-
-    def _raw(self, inputs: int) -> list[list[Any]] | None:
-        return None if self._output.settled is not None else [[] for _ in range(inputs)]
+        self._finish(died.at, inputs, RawResult.of_failures([failure] * len(inputs)))
 
     def _tick(self, report: Step) -> None:
         report()

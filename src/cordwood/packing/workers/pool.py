@@ -27,9 +27,10 @@ import cloudpickle
 
 from cordwood.errors import PackError, StorageError, UsageError
 from cordwood.packing.workers.wire import Parts, receive, send, unpack
-from cordwood.packing.workers.work import Result, Settled
-from cordwood.packing.workers.worker import NOWHERE, PLACE, Done, Job, JobRejected, Task
+from cordwood.packing.workers.work import Job
+from cordwood.packing.workers.worker import NOWHERE, PLACE, Finished, JobRejected, Task
 from cordwood.sources import dumps
+from cordwood.store.writing.first_samples import FixedSchema
 
 QUEUED = 2  # tasks that a worker has: one that it does, and one that waits so that it need not
 _PATIENCE = 5  # seconds for a worker to end by itself
@@ -40,13 +41,6 @@ _BOOT = (
 )
 _QUIET = {"OPENCV_LOG_LEVEL": "ERROR"}  # broken images are told of by name
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-class Finished(NamedTuple):
-    """A task is done."""
-
-    first: int
-    result: Result
 
 
 class Died(NamedTuple):
@@ -74,7 +68,7 @@ class Pool:
                 f"the source or the transform cannot be sent to worker processes ({type(error).__name__}: {error}): "
                 "open files, database handles and locks where they are used, or do without workers (workers=0)"
             ) from error
-        self._settled: Settled | None = None
+        self._fixed: FixedSchema | None = None
         self._arrived: queue.SimpleQueue[tuple[_Worker, Parts | None]] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
         try:
@@ -88,14 +82,15 @@ class Pool:
         worker = _Worker(self._arrived)
         self._workers.append(worker)
         worker.tell(_PickledOnce(self._job))
-        if self._settled is not None:
-            worker.tell(self._settled)
+        if self._fixed is not None:
+            worker.tell(self._fixed)
 
-    def settle(self, settled: Settled) -> None:
-        """Tell all workers, also those that are still to come."""
-        self._settled = settled
-        for worker in self._workers:
-            worker.tell(settled)
+    def fix_schema(self, fixed: FixedSchema | None) -> None:
+        """Send the schema to all workers, also to those that are still to come, once it is known."""
+        if fixed is not None and self._fixed is None:
+            self._fixed = fixed
+            for worker in self._workers:
+                worker.tell(fixed)
 
     @property
     def pids(self) -> list[int]:
@@ -143,9 +138,9 @@ class Pool:
                 f"{message.error}\nmodules that they need must be importable in a new process: check PYTHONPATH and "
                 "the working folder, or use workers=0"
             )
-        assert isinstance(message, Done)  # noqa: S101 - for the type checker: workers send nothing else
+        assert isinstance(message, Finished)  # noqa: S101 - for the type checker: workers send nothing else
         worker.tasks = [task for task in worker.tasks if task.first != message.first]
-        return Finished(message.first, message.result)
+        return message
 
     def _died(self, worker: "_Worker") -> Died:
         self._workers.remove(worker)

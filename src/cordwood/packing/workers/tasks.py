@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cordwood.packing.workers.work import Result
+from cordwood.packing.workers.work import EncodedResult, Result
 from cordwood.packing.workers.worker import Task
 from cordwood.sources import Input
 
@@ -56,7 +56,7 @@ class Tasks:
 
     def learn(self, result: Result) -> None:
         """Let the next tasks be of the right size."""
-        if result.raw is not None:
+        if not isinstance(result, EncodedResult):
             return  # samples that travel as they are do so one by one
         units = -(-len(result.counts) // self._batch)
         by_time = _SECONDS * units / max(result.seconds, 1e-9)

@@ -11,32 +11,19 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cordwood.errors import UsageError
 from cordwood.packing.journal.failure import Failure
-from cordwood.packing.journal.inputs import FAILED
-from cordwood.packing.transform.transform import Transform
 from cordwood.packing.workers.one_thread import one_thread
 from cordwood.packing.workers.wire import Parts, receive, send, unpack
-from cordwood.packing.workers.work import Result, Settled, Work
+from cordwood.packing.workers.work import Job, RawResult, Result, Work
+from cordwood.store.writing.first_samples import FixedSchema
 
 NOWHERE = -1
 PLACE = struct.Struct("<q")  # the number of the input that is being done, in memory that the parent sees
-
-
-class Job(NamedTuple):
-    """What all tasks have in common."""
-
-    reader: Callable[[Any], Any]
-    transform: Transform
-    seed: int
-    batch: int
-    retries: int
-    labels: Sequence[str]
-    absent: Mapping[str, str]
 
 
 class Task(NamedTuple):
@@ -46,7 +33,7 @@ class Task(NamedTuple):
     handles: Sequence[Any]
 
 
-class Done(NamedTuple):
+class Finished(NamedTuple):
     """The answer to a task."""
 
     first: int
@@ -74,14 +61,14 @@ def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
 
         send(results_fd, JobRejected("".join(traceback.format_exception(error))))
         return
-    work = Work(*job[:5], labels=job.labels, absent=job.absent, watch=lambda first: PLACE.pack_into(place, 0, first))
+    work = Work(job, watch=lambda first: PLACE.pack_into(place, 0, first))
     with one_thread(), suppress(BrokenPipeError):  # the parent is gone, and wants no words
         while True:
             message = unpack(arrived.get())
-            if isinstance(message, Settled):
-                work.settle(message)
+            if isinstance(message, FixedSchema):
+                work.fix_schema(message)
                 continue
-            done = Done(message.first, work.do(*message))
+            done = Finished(message.first, work.do(*message))
             PLACE.pack_into(place, 0, NOWHERE)
             try:
                 send(results_fd, done)
@@ -95,9 +82,7 @@ def _unsendable(result: Result, error: Exception) -> Result:
     failure = Failure.of(
         UsageError(f"a sample cannot leave its worker process, nor be stored ({type(error).__name__}: {error})")
     )
-    inputs = range(len(result.counts))
-    failures = {each: result.failures.get(each, failure) for each in inputs}
-    return Result([FAILED] * len(inputs), failures, [[] for _ in inputs])
+    return RawResult.of_failures([result.failures.get(each, failure) for each in range(len(result.counts))])
 
 
 def _read(fd: int, arrived: "queue.SimpleQueue[Parts]") -> None:

@@ -10,24 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from cordwood.common.atomic_file import replacing
 from cordwood.common.files import opened
 from cordwood.common.html import Printed
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.checking.shard_check import ShardFindings
 from cordwood.store.checking.survey import StoreSurvey, take_survey
 from cordwood.store.checking.verify import Progress, Verification, look_through, runs_text
-from cordwood.store.format import manifest as manifests
-from cordwood.store.format import plan_files, shard_index
 from cordwood.store.format.manifest import Manifest
-from cordwood.store.format.new_folder import beside, copy_file
-from cordwood.store.format.rows import RowLayout
-from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
-from cordwood.store.writing.open_shard import OpenShard
+from cordwood.store.format.new_folder import beside
 from cordwood.store.writing.options import checked_threads
-from cordwood.store.writing.shard_copy import copied, pieces
+from cordwood.store.writing.shard_copy import NewStore, copied, pieces
 
 
 @dataclass(repr=False)
@@ -95,41 +87,28 @@ def salvage(
         lost = "; ".join(str(damage) for damage in survey.damages.found) or "there are no samples in it"
         raise FormatError(f"{survey.path}: nothing can be saved: {lost}")
     with beside(target) as folder:
-        rescue = _Rescue(survey, manifest, RowLayout(manifest.schema), folder)
+        rescue = _Rescue(survey, manifest, folder)
         verification = look_through(survey, progress=progress, threads=threads, each=rescue.take)
-        if not rescue.kept and survey.samples:
+        kept = rescue.store.samples
+        if not kept and survey.samples:
             raise FormatError(f"{survey.path}: nothing can be saved: no sample is good")
-        rescue.note_unknown_errors()
-    return Salvaged(str(survey.path), str(target), rescue.kept, verification, rescue.notes)
+        rescue.finish()
+    return Salvaged(str(survey.path), str(target), kept, verification, rescue.notes)
 
 
 class _Rescue:
     """The new store, and what was put into it so far."""
 
-    def __init__(self, survey: StoreSurvey, manifest: Manifest, layout: RowLayout, folder: Path) -> None:
-        self.kept = 0
+    def __init__(self, survey: StoreSurvey, manifest: Manifest, folder: Path) -> None:
         self.notes: list[str] = []
-        self._shards = 0
-        self._layout = layout
-        self._folder = folder
         # Frames that need no plan can be read without it, and later samples get the goal's usual one.
         fields = tuple(
             replace(field, plan=field.plan if field.plan in survey.plans else None) for field in manifest.fields
         )
-        self._manifest = replace(manifest, fields=fields)
-        self._footer = {"plans": list(self._manifest.plan_names), "store": self._manifest.to_json()}
+        self.store = NewStore(folder, replace(manifest, fields=fields), link=False)
+        self.store.take_plans(survey.path, survey.plans)
         self._worst: dict[str, float] = {}  # error of a field, by the footers
         self._is_guessed = False
-        self._begin(survey)
-
-    def _begin(self, survey: StoreSurvey) -> None:
-        for name in survey.plans:
-            path = plan_files.plan_path(self._folder, name)
-            path.parent.mkdir(exist_ok=True)
-            with replacing(path, durable=True) as file:
-                file.write(plan_files.plan_path(survey.path, name).read_bytes())
-        manifests.write(self._folder, self._manifest)
-        shard_index.mend(self._folder, shard_index.ShardIndex(np.zeros(0, shard_index.RECORD)))
 
     def take(self, found: ShardFindings) -> None:
         """Keep what is good in a shard."""
@@ -139,39 +118,35 @@ class _Rescue:
                 self._worst[entry["name"]] = max(self._worst.get(entry["name"], 0.0), error)
         if not found.good.any():
             return
-        ends = self._copy(found) if found.is_whole else self._rewrite(found)
-        shard_index.append(self._folder, self._shards, shard_index.pack_record(self._shards, self.kept, ends))
-        self._shards += 1
-        self.kept += ends.count
+        if found.is_whole:
+            self.store.take_shard(found.path)
+        else:
+            self._rewrite(found)
 
-    def _copy(self, found: ShardFindings) -> ShardEnds:
-        path = self._folder / shard_name(self._shards)
-        copy_file(found.path, path, "the shard")
-        return read_ends(path)
-
-    def _rewrite(self, found: ShardFindings) -> ShardEnds:
-        """A shard of the good samples of another one."""
-        shard = OpenShard(self._folder, self._shards, self._layout, self._footer, self._manifest.shard_bytes)
+    def _rewrite(self, found: ShardFindings) -> None:
+        """Write a shard of the good samples of another one."""
+        shard = self.store.begin_shard()
         try:
             errors = self._errors(found)
             with opened(found.path, "the shard") as fd:
                 for rows in pieces(found.rows, found.good):
                     shard.add(copied(fd, rows, errors))
-            return shard.finish()
+            self.store.finish_shard(shard)
         except BaseException as error:
             shard.drop(error)
             raise
 
     def _errors(self, found: ShardFindings) -> tuple[float, ...]:
         """The worst error of each lossy field that is known: of this shard, or if its footer is lost, of all others."""
-        lossy = [leaf.name for leaf in self._layout.schema.frames if leaf.store_as]
+        lossy = [leaf.name for leaf in self.store.layout.schema.frames if leaf.store_as]
         if found.footer is None:
             self._is_guessed |= bool(lossy)
             return tuple(self._worst.get(name, 0.0) for name in lossy)
         told = {entry.get("name"): entry.get("worst_error") for entry in found.footer["fields"]}
         return tuple(float(told.get(name) or 0.0) for name in lossy)
 
-    def note_unknown_errors(self) -> None:
-        """Say so if the worst error of a field is not known any more."""
+    def finish(self) -> None:
+        """Finish the store, and note if the worst error of a field is not known any more."""
+        self.store.finish()
         if self._is_guessed:
             self.notes.append("the worst error of lossy fields is not known for all samples: a footer was lost")

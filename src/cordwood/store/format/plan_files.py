@@ -37,6 +37,11 @@ def plan_path(store: str | os.PathLike[str], name: str) -> Path:
     return Path(store) / FOLDER / f"{name}.json"
 
 
+def found(store: str | os.PathLike[str]) -> list[str]:
+    """The names of all plans of a store: one that was merged has some that its manifest does not name."""
+    return sorted(path.stem for path in (Path(store) / FOLDER).glob("*.json") if is_plan_name(path.stem))
+
+
 def write(store: str | os.PathLike[str], plan: Plan) -> str:
     """Keep a plan, durably, and tell its name; one that is there already is left alone."""
     text = plan.to_json().encode()

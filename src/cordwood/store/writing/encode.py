@@ -1,18 +1,11 @@
-"""The frames of a chunk: all of its arrays in one native call, on several threads.
+"""Samples as frames: copied into a chunk, then all arrays of the chunk encoded in one native call on several threads.
 
-    coders = [LeafCoder(plan) for plan in plans]
-    encoded = encode(chunk, coders, threads)
+    encoder = SampleEncoder(fixed, threads=2)
+    encoder.add(encoder.preparer.prepare(sample))   # the caller may reuse its buffers
+    parts = encoder.encoded()
 
-A frame depends on its array and its field's plan alone, never on the number of threads or on its neighbours.
-
-Samples on their way to the encoder: copied into memory that is used again and again.
-
-    chunk = Chunk(frames=2)
-    chunk.add(arrays, columns, states, errors)
-    if chunk.full: ...
-
-The caller may reuse its buffers as soon as a sample was taken, and fresh memory costs more than the copy into memory
-that was used before: two chunks, one being filled and one being encoded, are all that a writer needs.
+A frame depends on its array and its field's plan alone, never on the number of threads or on its neighbours. Chunks
+are reused, because fresh memory costs more than the copy into memory that was used before.
 """
 
 import struct
@@ -29,6 +22,8 @@ from cordwood.codecs.frame import PALETTE_MISS, attempts
 from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
+from cordwood.store.writing.first_samples import FixedSchema
+from cordwood.store.writing.prepare import Prepared
 
 CHUNK_BYTES = 16 << 20  # of arrays
 CHUNK_SAMPLES = 4096
@@ -52,7 +47,7 @@ class Chunk:
         self._memory = np.empty(CHUNK_BYTES, np.uint8)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether it is time to encode it."""
         return self._nbytes >= CHUNK_BYTES or self.count >= CHUNK_SAMPLES
 
@@ -199,6 +194,39 @@ def _next_try(item: Any, coder: LeafCoder, attempt: int) -> Any:
     if attempt == len(coder.recipes):
         raise UsageError(f"an array of shape {item[1]} could not be encoded by {coder.plan}, nor without its palette")
     return (item[0], item[1], *coder.recipes[attempt][len(item[1])])
+
+
+class SampleEncoder:
+    """Prepares samples and encodes them, a chunk at a time."""
+
+    def __init__(self, fixed: FixedSchema, threads: int) -> None:
+        self.preparer = fixed.preparer()
+        self._coders = [LeafCoder(plan) for plan in fixed.plans]
+        self._threads = threads
+        self.chunk = Chunk(len(fixed.plans))
+        self._parts: list[Encoded] = []
+
+    def add(self, sample: Prepared) -> None:
+        """Copy a sample into the chunk; a full one is encoded first."""
+        if self.chunk.is_full:
+            self.flush()
+        self.chunk.add(*sample)
+
+    def flush(self) -> None:
+        """Encode what is in the chunk."""
+        if self.chunk.count:
+            self._parts.append(self._encode(self.chunk))
+
+    def encoded(self) -> list[Encoded]:
+        """Return everything that was added since the last call."""
+        self.flush()
+        parts, self._parts = self._parts, []
+        return parts
+
+    def _encode(self, chunk: Chunk) -> Encoded:
+        encoded = encode(chunk, self._coders, self._threads)
+        chunk.clear()
+        return encoded
 
 
 def tags(encoded: Encoded) -> npt.NDArray[np.uint32]:

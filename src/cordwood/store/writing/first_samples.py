@@ -1,20 +1,21 @@
-"""The first samples of a store: kept until there are enough of them to tell the schema and to choose plans.
+"""The first samples of a store, and what they fix: the schema, and the plan of each field.
 
-look = Look(fields)
-look.check(sample)            # UsageError if it can never be stored
-look.take(sample)
-look.full                     # 256 samples, or 16 MiB
+    first = FirstSamples(options)
+    first.take(sample, first.check(sample))         # UsageError if the sample can never be stored
+    if first.is_full:                               # 256 samples, or 16 MiB
+        preparer, prepared = first.prepare()
+        fixed = FixedSchema.choose(store, options, preparer, prepared)
 
-What is fixed for good when the first samples have been looked at: schema, plans, and the manifest that tells them.
-
-Nothing here depends on anything but the samples and what the caller asked for, so a writer that is killed and begins
-again comes to the same files.
+Schema and plans depend on the samples and the options alone, so a writer that was killed and starts again writes the
+same files.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,52 +39,72 @@ from cordwood.store.writing.prepare import Prepared, Preparer
 LOOK_SAMPLES = 256
 LOOK_BYTES = 16 << 20
 
+log = logging.getLogger("cordwood.store")
 
-class Look:
-    """Samples that wait for a schema."""
 
-    def __init__(self, fields: Mapping[str, Field]) -> None:
+class FirstSamples:
+    """Copies of samples that wait for a schema."""
+
+    committed = 0
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
         self.samples: list[Any] = []
-        self.nbytes = 0
-        self._fields = fields
-        self._seen: Node | None = None  # the structure of the last sample
-        self._alone: Preparer | None = None  # for samples of that structure
-        self._classes = {name: len(field.classes) for name, field in fields.items() if field.classes is not None}
-        self._pictures = frozenset(name for name, field in fields.items() if field.keep_encoded)
-        self._varying = {name: field for name, field in fields.items() if field.varies}
+        self._nbytes = 0
+        self._structure: Node | None = None  # of the last sample
+        self._preparer: Preparer | None = None  # for samples of that structure
+        self._varying = {name: field for name, field in options.fields.items() if field.varies}
 
-    def full_with(self, samples: int, nbytes: int) -> bool:
-        """Whether so many more samples, of so many bytes, would be enough."""
-        return len(self.samples) + samples >= LOOK_SAMPLES or self.nbytes + nbytes >= LOOK_BYTES
+    @property
+    def taken(self) -> int:
+        """Samples."""
+        return len(self.samples)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether these samples are enough."""
+        return self.is_full_with(0, 0)
+
+    def is_full_with(self, samples: int, nbytes: int) -> bool:
+        """Whether that many more samples, of that many bytes, would be enough."""
+        return len(self.samples) + samples >= LOOK_SAMPLES or self._nbytes + nbytes >= LOOK_BYTES
 
     def check(self, sample: Any) -> int:
-        """The bytes of a sample's arrays; UsageError if something in it cannot be stored, whatever comes after it."""
-        seen = observe(sample, frozenset(self._varying))
-        if self._alone is None or seen != self._seen:
-            self._alone, self._seen = Preparer(self._schema_of(sample), self._classes, self._pictures), seen
-        prepared = self._alone.prepare(sample)
+        """Return the bytes of a sample's arrays; UsageError if the sample cannot be stored, whatever follows it."""
+        structure = observe(sample, frozenset(self._varying))
+        if self._preparer is None or structure != self._structure:
+            self._preparer, self._structure = Preparer(self._schema_of(sample), self.options.fields), structure
+        prepared = self._preparer.prepare(sample)
         return sum(array.nbytes for array in prepared.arrays if array is not None)
 
     def _schema_of(self, sample: Any) -> Schema:
         alone = infer([sample], self._varying)
         # Fields that this sample lacks may come with another one, so only those that are there are asked for.
         asked = {
-            leaf.name: self._fields[leaf.name]
+            leaf.name: field
             for leaf in alone.leaves
-            if leaf.name in self._pictures
-            or (leaf.node.kind in ARRAYS and leaf.name in self._fields and self._fields[leaf.name].store_as)
+            if (field := self.options.fields.get(leaf.name)) is not None
+            and (field.keep_encoded or (leaf.node.kind in ARRAYS and field.store_as))
         }
         return infer([sample], {**self._varying, **asked}) if asked else alone
 
     def take(self, sample: Any, nbytes: int) -> None:
-        """Keep a copy of a sample that was found good."""
+        """Keep a copy of a sample that was checked."""
         self.samples.append(snapshot(sample))
-        self.nbytes += nbytes
+        self._nbytes += nbytes
 
-    def prepare(self, more: list[Any]) -> "tuple[Preparer, list[Prepared]]":
-        """The schema of what was kept and of more samples that complete it, and all of these in its terms."""
+    def prepare(
+        self, more: Sequence[Any] = (), classes: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> tuple[Preparer, list[Prepared]]:
+        """Infer the schema of what was kept and of more samples that complete it, and prepare all of these.
+
+        `classes` are names of labels for those fields that hold integers and are not among the options.
+        """
         samples = [*self.samples, *more]
-        preparer = Preparer(infer(samples, self._fields), self._classes, self._pictures)
+        schema = infer(samples, self.options.fields)
+        integers = {leaf.name for leaf in schema.leaves if leaf.node.dtype.startswith(("int", "uint"))}
+        named = {name: Field(classes=names) for name, names in classes.items() if name in integers}
+        preparer = Preparer(schema, {**named, **self.options.fields})
         return preparer, [preparer.prepare(sample) for sample in samples]
 
 
@@ -105,46 +126,61 @@ def snapshot(value: Any) -> Any:
     return value
 
 
-log = logging.getLogger("cordwood.store")
+class FixedSchema(NamedTuple):
+    """What never changes once it is chosen: the manifest of a store, and the plans of its frame leaves."""
 
+    manifest: Manifest
+    plans: Sequence[Plan]
 
-def settle(store: Path, options: Options, schema: Schema, samples: Sequence[Prepared]) -> tuple[Manifest, list[Plan]]:
-    """Choose plans for a schema's frame leaves, and write the manifest, durably."""
-    goal = options.goal or manifests.DEFAULT_GOAL
-    plans: list[Plan] = []
-    entries: list[FieldEntry] = []
-    for leaf in schema.leaves:
-        field = options.fields.get(leaf.name, Field())
-        wanted = "raw" if field.keep_encoded else field.goal or goal
-        name = None
-        if leaf.stored is not None:
-            arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
-            if arrays:
-                plans.append(codecs.plan(arrays, wanted, dtype=leaf.stored, own=True))
-                name = plan_files.write(store, plans[-1])
-            else:
-                plans.append(fallback(DTYPES[leaf.stored], wanted))
-            log.info("%s: field %s is kept by %s, for the goal %s", store, brief(leaf.name), plans[-1], wanted)
-        classes = None if field.classes is None else tuple(field.classes)
-        entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
-    manifest = Manifest(schema, tuple(entries), goal, options.shard_bytes or manifests.DEFAULT_SHARD_BYTES)
-    manifests.write(store, manifest)
-    plan_files.remove_others(store, set(manifest.plan_names))
-    return manifest, plans
+    @property
+    def schema(self) -> Schema:
+        """The schema, which such a manifest has."""
+        assert self.manifest.schema is not None  # noqa: S101 - for the type checker
+        return self.manifest.schema
 
+    def preparer(self) -> Preparer:
+        """Return a new preparer of samples for this schema."""
+        return Preparer(self.schema, {entry.name: entry for entry in self.manifest.fields})
 
-def load_plans(store: Path, manifest: Manifest, schema: Schema) -> list[Plan]:
-    """The plans of the frame leaves of a store that has shards already."""
-    plans = []
-    for leaf in schema.frames:
-        entry = manifest.fields[leaf.number]
-        if entry.plan is None:
-            plans.append(fallback(DTYPES[leaf.stored or "uint8"], entry.goal))
-            continue
-        plan = plan_files.load(store, entry.plan)
-        if plan.dtype != leaf.stored:
-            raise FormatError(
-                f"{store}: the plan of field {brief(leaf.name)} is for {plan.dtype}, but the field holds {leaf.stored}"
-            )
-        plans.append(plan)
-    return plans
+    @classmethod
+    def choose(cls, store: Path, options: Options, preparer: Preparer, samples: Sequence[Prepared]) -> "FixedSchema":
+        """Choose the plans by these samples, and write them and the manifest, durably."""
+        manifest = options.manifest()
+        plans: list[Plan] = []
+        entries: list[FieldEntry] = []
+        for leaf in preparer.schema.leaves:
+            field = preparer.fields.get(leaf.name, Field())
+            wanted = "raw" if field.keep_encoded else field.goal or manifest.goal
+            name = None
+            if leaf.stored is not None:
+                arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
+                if arrays:
+                    plans.append(codecs.plan(arrays, wanted, dtype=leaf.stored, own=True))
+                    name = plan_files.write(store, plans[-1])
+                else:
+                    plans.append(fallback(DTYPES[leaf.stored], wanted))
+                log.info("%s: field %s is kept by %s, for the goal %s", store, brief(leaf.name), plans[-1], wanted)
+            classes = None if field.classes is None else tuple(field.classes)
+            entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
+        manifest = replace(manifest, schema=preparer.schema, fields=tuple(entries))
+        manifests.write(store, manifest)
+        plan_files.remove_others(store, set(manifest.plan_names))
+        return cls(manifest, plans)
+
+    @classmethod
+    def load(cls, store: Path, manifest: Manifest) -> "FixedSchema":
+        """Load what was chosen for a store that has a schema."""
+        fixed = cls(manifest, plans := [])
+        for leaf in fixed.schema.frames:
+            entry = manifest.fields[leaf.number]
+            if entry.plan is None:
+                plans.append(fallback(DTYPES[leaf.stored or "uint8"], entry.goal))
+                continue
+            plan = plan_files.load(store, entry.plan)
+            if plan.dtype != leaf.stored:
+                raise FormatError(
+                    f"{store}: the plan of field {brief(leaf.name)} is for {plan.dtype}, but the field holds "
+                    f"{leaf.stored}"
+                )
+            plans.append(plan)
+        return fixed

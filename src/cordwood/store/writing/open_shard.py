@@ -1,19 +1,18 @@
-"""One shard being written: frames as they come, then the rows, the footer and the trailer.
+"""Shards being written: frames as they come, then the rows, the footer and the trailer.
 
-    shard = OpenShard("train.cordwood", 0, layout, {"store": ..., "plans": [...]}, shard_bytes=64 << 20)
-    shard.add(encoded)
-    ends = shard.finish()             # on the disk, and in its place
+    shards = ShardSequence(store, manifest, committed=0, shards=0)
+    shards.begin()
+    done = shards.add(encoded, 0)               # up to the sample that makes the shard full
+    if shards.open.is_full:
+        shards.commit()                         # in a thread: synced, and in its place
+    shards.finish()
+    shards.stop()
 
-Until `finish` the bytes are in a file aside, which nobody takes for a shard. It is removed when the shard is dropped,
-unless it was given a name: then another process can go on with it, if it is told the rows.
-
-The rows of a shard that is being written: some in memory, the others in a file without a name.
-
-    rows = SpooledRows("train.cordwood")
-    rows.append(packed)
-    rows.size, rows.read(0, 4096), list(rows.pieces(40))
-
-A million small samples have more bytes in rows than in frames, and all of them are needed when the shard ends.
+Until it is finished, a shard is in a temporary file, which no reader takes for a shard. The file is removed when the
+shard is dropped, unless it was given a name: then another process can resume it, if that process has the rows. Rows
+are spooled, because a million small samples have more bytes in rows than in frames, and all rows are needed when the
+shard ends. Where a shard ends depends on the samples and on its wanted size alone. The caller neither waits for the
+disk nor gets more than a shard ahead of it.
 """
 
 import json
@@ -22,7 +21,8 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,8 @@ from cordwood.common.atomic_file import GatheringFile, replacing, staying
 from cordwood.common.files import opened
 from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
+from cordwood.store.format import shard_index
+from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
 from cordwood.store.writing.encode import Encoded, tags
@@ -114,8 +116,8 @@ class _Dropped(Exception):  # noqa: N818 - tells the file that it shall not take
     pass
 
 
-class Aside(NamedTuple):
-    """A file for a shard that is not finished, which stays: its name, and what another process left in it."""
+class ResumedShard(NamedTuple):
+    """The file of a shard that is kept if the shard is not finished, and what another process left in it."""
 
     path: Path
     rows: bytes = b""
@@ -132,7 +134,7 @@ class OpenShard:
         layout: RowLayout,
         footer: dict[str, Any],
         shard_bytes: int,
-        aside: Aside | None = None,
+        resumed: ResumedShard | None = None,
     ) -> None:
         self.path = Path(store) / shard_name(number)
         self.number = number
@@ -146,40 +148,48 @@ class OpenShard:
         self._header = pack_header(layout.schema.hash)
         self._open = ExitStack()
         self._open.callback(self._rows.close)
-        if aside is not None and aside.rows:
-            self._file = self._go_on(aside)
+        self._synced = 0  # samples that `sync` has returned the rows of
+        if resumed is not None and resumed.rows:
+            self._file = self._resume(resumed)
             return
-        opening = replacing(self.path, durable=True) if aside is None else staying(self.path, aside.path)
+        opening = replacing(self.path, durable=True) if resumed is None else staying(self.path, resumed.path)
         self._file = self._open.enter_context(opening)
         self._file.write(self._header)
 
-    def _go_on(self, aside: Aside) -> GatheringFile:
+    def _resume(self, left: ResumedShard) -> GatheringFile:
         """Take the samples that are in the file already; their frames have checksums that every reader verifies."""
-        rows = self._layout.rows(aside.rows)
+        rows = self._layout.rows(left.rows)
         offsets = rows["offsets"]
         end = int(offsets[-1, -1])
         following = offsets[0, 0] == HEADER_SIZE and (offsets[1:, 0] == offsets[:-1, -1]).all()
         if not (following and self._layout.intact(rows, 0).all() and self._layout.sound(rows, end).all()):
-            raise FormatError(f"{aside.path}: the rows of this unfinished shard are damaged")
-        with opened(aside.path, "an unfinished shard") as fd:
+            raise FormatError(f"{left.path}: the rows of this unfinished shard are damaged")
+        with opened(left.path, "an unfinished shard") as fd:
             if os.fstat(fd).st_size < end or os.pread(fd, HEADER_SIZE, 0) != self._header:
-                raise FormatError(f"{aside.path}: this unfinished shard is not the one that its rows speak of")
-        self._statistics.restore(aside.statistics)
-        self._rows.append(aside.rows)
+                raise FormatError(f"{left.path}: this unfinished shard is not the one that its rows speak of")
+        self._statistics.restore(left.statistics)
+        self._rows.append(left.rows)
         self._position = end
-        self.count = len(rows)
-        return self._open.enter_context(staying(self.path, aside.path, end))
+        self.count = self._synced = len(rows)
+        return self._open.enter_context(staying(self.path, left.path, end))
 
-    def sync(self, rows_from: int) -> tuple[bytes, list[dict[str, Any]]]:
-        """Wait until all samples are in the file on the disk; the rows from that number on, and the statistics."""
+    def sync(self) -> tuple[bytes, list[dict[str, Any]]]:
+        """Wait until all samples are in the file on the disk; return the rows since the last call, and statistics."""
         self._file.sync()
         row_size = self._layout.row_size
-        return self._rows.read(rows_from * row_size, self.count * row_size), self._statistics.to_json()
+        rows = self._rows.read(self._synced * row_size, self.count * row_size)
+        self._synced = self.count
+        return rows, self._statistics.to_json()
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether it has its size, rows included, or as many samples as a shard may have."""
         return self._size >= self._shard_bytes or self.count >= MOST_SAMPLES
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the values of its samples."""
+        return sum(field.raw_bytes for field in self._statistics.fields)
 
     @property
     def _size(self) -> int:
@@ -236,3 +246,65 @@ class OpenShard:
         """Remove what was written, unless it stays aside; nothing happens if it was finished or dropped before."""
         error = reason or _Dropped()
         self._open.__exit__(type(error), error, error.__traceback__)
+
+
+class ShardSequence:
+    """The shards of a store from number `shards` on, before which there are `committed` samples."""
+
+    def __init__(self, store: Path, manifest: Manifest, committed: int, shards: int) -> None:
+        assert manifest.schema is not None  # noqa: S101 - for the type checker
+        self.committed = committed  # samples that are on the disk permanently
+        self.open: OpenShard | None = None
+        self.next = shards  # the number of the next shard to begin
+        self._store = store
+        self._layout = RowLayout(manifest.schema)
+        self._footer = {"plans": list(manifest.plan_names), "store": manifest.to_json()}
+        self._shard_bytes = manifest.shard_bytes
+        self._committer = ThreadPoolExecutor(1, "cordwood-commit")
+        self._committing: Future[None] | None = None
+
+    def begin(self, resumed: ResumedShard | None = None) -> OpenShard:
+        """Open the next shard; the one before it was committed."""
+        self.open = OpenShard(self._store, self.next, self._layout, self._footer, self._shard_bytes, resumed)
+        self.next += 1
+        return self.open
+
+    def add(self, encoded: Encoded, start: int) -> int:
+        """Write samples from number `start` on until the open shard is full; return the number of the next sample."""
+        shard = self.open or self.begin()
+        end = start + shard.room_for(encoded.sizes[start:])
+        shard.add(encoded.part(start, end))
+        return end
+
+    def commit(self, ending: AbstractContextManager[None] | None = None) -> None:
+        """Let a thread put the open shard in its place, within the context `ending`.
+
+        Waits for the shard before it, so that shards are numbered without gaps, and raises what went wrong with it.
+        """
+        self._wait()
+        shard, self.open = self.open, None
+        assert shard is not None  # noqa: S101 - for the type checker
+        self._committing = self._committer.submit(self._put_in_place, shard, ending or nullcontext())
+
+    def finish(self, ending: AbstractContextManager[None] | None = None) -> None:
+        """Commit the shard that is open, however small, and wait until everything is on the disk."""
+        if self.open is not None:
+            self.commit(ending)
+        self._wait()
+
+    def stop(self) -> None:
+        """End the thread, and drop the shard that was not finished."""
+        self._committer.shutdown()
+        if self.open is not None:
+            self.open.drop()
+            self.open = None
+
+    def _wait(self) -> None:
+        if self._committing is not None:
+            self._committing.result()
+
+    def _put_in_place(self, shard: OpenShard, ending: AbstractContextManager[None]) -> None:
+        with ending:
+            ends = shard.finish()
+            first, self.committed = self.committed, self.committed + ends.count
+            shard_index.append(self._store, shard.number, shard_index.pack_record(shard.number, first, ends))

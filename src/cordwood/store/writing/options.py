@@ -1,4 +1,4 @@
-"""What the caller of a writer asks for: whether it can be meant, and whether a store that is there was made with it."""
+"""Validates the options of a writer and checks them against an existing store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.schema.field import Field
-from cordwood.store.schema.schema import Schema
 
 _MOST_THREADS = 256
 
@@ -23,6 +22,10 @@ class Options:
     goal: str | None
     shard_bytes: int | None
     fields: Mapping[str, Field]
+
+    def manifest(self, before: Manifest = Manifest()) -> Manifest:  # noqa: B008 - it is frozen
+        """Return the manifest of a store without samples; `before` has what the caller did not ask for."""
+        return Manifest(goal=self.goal or before.goal, shard_bytes=self.shard_bytes or before.shard_bytes)
 
 
 def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
@@ -49,7 +52,7 @@ def checked_threads(threads: int | None) -> int:
     return min(threads, _MOST_THREADS)
 
 
-def check_same(options: Options, manifest: Manifest, schema: Schema, where: Path) -> None:
+def check_same(options: Options, manifest: Manifest, where: Path) -> None:
     """Whatever the caller asks for must be what the store was made with: UsageError shows both."""
     asked: list[tuple[str, object, object]] = []
     if options.goal is not None:
@@ -71,7 +74,8 @@ def check_same(options: Options, manifest: Manifest, schema: Schema, where: Path
         if field.keep_encoded:
             asked.append((of.format("keep_encoded"), True, entry.keep_encoded))
         if field.varies:
-            asked.append((of.format("varies"), True, schema.leaf(name).node.kind == "any"))
+            found = manifest.schema is not None and manifest.schema.leaf(name).node.kind == "any"
+            asked.append((of.format("varies"), True, found))
     for what, given, recorded in asked:
         if given != recorded:
             raise UsageError(

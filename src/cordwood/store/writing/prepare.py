@@ -1,6 +1,7 @@
 """A sample in the terms of its schema, ready to be copied to the encoder."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,9 @@ import numpy as np
 from cordwood.codecs.dtypes import Array
 from cordwood.errors import FormatError, UsageError
 from cordwood.images import probe
+from cordwood.store.format.manifest import FieldEntry
 from cordwood.store.format.rows import RowLayout
+from cordwood.store.schema.field import Field
 from cordwood.store.schema.schema import Leaf, Schema
 from cordwood.store.values.rounding import store_as
 from cordwood.store.writing.flatten import Flat, Flattener
@@ -22,19 +25,26 @@ class Prepared(NamedTuple):
     states: bytes
     errors: tuple[float, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sample's values."""
+        return sum(array.nbytes for array in self.arrays if array is not None) + len(self.columns)
+
 
 class Preparer:
-    """Makes samples fit a schema, or says why they do not."""
+    """Makes samples fit a schema, or says why they do not.
 
-    def __init__(
-        self, schema: Schema, classes: Mapping[str, int] | None = None, pictures: Collection[str] = ()
-    ) -> None:
-        """`classes` tells for fields of labels how many there are; `pictures` are the fields of encoded images."""
+    `fields` says which fields hold labels, whose number is checked, and which hold encoded images.
+    """
+
+    def __init__(self, schema: Schema, fields: Mapping[str, Field | FieldEntry] = MappingProxyType({})) -> None:
         self.schema = schema
+        self.fields = fields
         self._flatten = Flattener(schema)
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
-        self._labels = [(leaf, classes[leaf.name]) for leaf in schema.leaves if classes and leaf.name in classes]
-        self._pictures = [leaf for leaf in schema.frames if leaf.name in pictures]
+        asked = [(leaf, fields[leaf.name]) for leaf in schema.leaves if leaf.name in fields]
+        self._labels = [(leaf, len(field.classes)) for leaf, field in asked if field.classes is not None]
+        self._encoded_images = [leaf for leaf, field in asked if field.keep_encoded and leaf.frame >= 0]
         self._layout = RowLayout(schema)
 
     def prepare(self, sample: Any) -> Prepared:
@@ -42,8 +52,8 @@ class Preparer:
         flat = self._flatten(sample)
         for leaf, count in self._labels:
             self._check_label(leaf, count, flat)
-        for leaf in self._pictures:
-            _check_picture(leaf, flat)
+        for leaf in self._encoded_images:
+            _check_encoded_image(leaf, flat)
         if not self._lossy:
             return Prepared(flat.arrays, flat.columns, flat.states, ())
         arrays = list(flat.arrays)
@@ -70,8 +80,8 @@ class Preparer:
             )
 
 
-def _check_picture(leaf: Leaf, flat: Flat) -> None:
-    """What is no image now would be found out when it is read, when nobody can help it."""
+def _check_encoded_image(leaf: Leaf, flat: Flat) -> None:
+    """Bytes that are not an image would be found when they are read, which is too late."""
     array = flat.arrays[leaf.frame]
     try:
         if array is not None:

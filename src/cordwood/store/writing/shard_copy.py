@@ -1,19 +1,41 @@
-"""Samples of one shard as another one takes them, their frames byte for byte: nothing is decoded or encoded.
+"""Stores made of the shards of others: shards are linked or copied, or written anew with frames byte for byte.
 
-for rows in pieces(layout.rows(memory), chosen):
-    shard.add(copied(fd, rows, errors))
+    new = NewStore(folder, manifest)
+    new.take_plans(store, plan_files.found(store))
+    new.take_shard(store / "shard-00000000.cws")
+    with opened_shard(path, new.layout) as source:
+        shard = new.begin_shard(source.plans)
+        for part in source.samples(0, 10):
+            shard.add(part)
+    new.finish_shard(shard)
+    new.finish()
+
+Nothing is decoded or encoded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.common.files import opened
+from cordwood.errors import FormatError
 from cordwood.native import _native
+from cordwood.store.format import manifest as manifests
+from cordwood.store.format import plan_files, shard_index
+from cordwood.store.format.folder import sync_parent
+from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.new_folder import copy_file, link_or_copy
 from cordwood.store.format.row_search import read_at
+from cordwood.store.format.rows import RowLayout
+from cordwood.store.format.shard_file import ShardEnds, read_ends, read_footer, shard_name
 from cordwood.store.writing.encode import Encoded
+from cordwood.store.writing.open_shard import OpenShard
 
 _AT_ONCE = 16 << 20  # bytes
 
@@ -50,3 +72,99 @@ def _shape(frame: bytes) -> tuple[int, ...]:
     raise_if_refused(header, "frame")
     shape: tuple[int, ...] = header["shape"]
     return shape
+
+
+@dataclass
+class SourceShard:
+    """A sound shard that samples are copied from; its frames may need `plans`."""
+
+    rows: Rows
+    plans: list[str]
+    _fd: int
+    _errors: tuple[float, ...]  # the worst one of each lossy field
+
+    def samples(self, start: int, end: int) -> Iterator[Encoded]:
+        """The samples from number `start` up to `end`, some at a time."""
+        if start < end:
+            for some in pieces(self.rows[start:end], np.ones(end - start, np.bool_)):
+                yield copied(self._fd, some, self._errors)
+
+
+@contextmanager
+def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
+    """Open a shard to copy from it; FormatError if a row of it is damaged."""
+    ends = read_ends(path)
+    footer = read_footer(path, ends)
+    worst = {entry.get("name"): entry.get("worst_error") for entry in footer["fields"] if isinstance(entry, dict)}
+    errors = tuple(float(worst.get(leaf.name) or 0.0) for leaf in layout.schema.frames if leaf.store_as)
+    names = footer.get("plans")
+    plans = [name for name in names if plan_files.is_plan_name(name)] if isinstance(names, list) else []
+    if ends.row_size != layout.row_size:
+        raise FormatError(f"{path}: rows of {ends.row_size} bytes, but the store's have {layout.row_size}")
+    with opened(path, "the shard") as fd:
+        rows = layout.rows(bytes(read_at(fd, ends.rows_size, ends.rows_offset)))
+        good = layout.intact(rows, 0) & layout.sound(rows, ends.rows_offset)
+        if not good.all():
+            raise FormatError(
+                f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
+                "is good with `cordwood verify --salvage`"
+            )
+        yield SourceShard(rows, plans, fd, errors)
+
+
+class NewStore:
+    """A store in a new folder, and what was put into it so far. If `link`, files are shared with other stores."""
+
+    def __init__(self, folder: Path, manifest: Manifest, *, link: bool = True) -> None:
+        assert manifest.schema is not None  # noqa: S101 - for the type checker: a store of shards has one
+        self.layout = RowLayout(manifest.schema)
+        self.shards = 0
+        self.samples = 0
+        self._folder = folder
+        self._manifest = manifest
+        self._link = link
+        self._records = bytearray()
+        manifests.write(folder, manifest)
+
+    def take_plans(self, store: Path, names: Iterable[str]) -> None:
+        """Take plans of another store."""
+        for name in names:
+            target = plan_files.plan_path(self._folder, name)
+            if not target.exists():
+                target.parent.mkdir(exist_ok=True)
+                self._take(plan_files.plan_path(store, name), target, "the plan")
+
+    def take_shard(self, path: Path) -> tuple[ShardEnds, bool]:
+        """Take a whole shard; return its ends, and whether it is a link."""
+        target = self._folder / shard_name(self.shards)
+        linked = self._take(path, target, "the shard")
+        return self._count(read_ends(target)), linked
+
+    def _take(self, path: Path, target: Path, what: str) -> bool:
+        if self._link:
+            return link_or_copy(path, target, what)
+        copy_file(path, target, what)
+        return False
+
+    def begin_shard(self, plans: Iterable[str] = (), growth: int = 1) -> OpenShard:
+        """Open the next shard, of up to `growth` times the usual size; its frames may need these plans, too."""
+        names = list(dict.fromkeys([*self._manifest.plan_names, *plans]))
+        footer = {"plans": names, "store": self._manifest.to_json()}
+        return OpenShard(self._folder, self.shards, self.layout, footer, self._manifest.shard_bytes * growth)
+
+    def finish_shard(self, shard: OpenShard) -> None:
+        """Put the shard that was begun in its place."""
+        self._count(shard.finish())
+
+    def _count(self, ends: ShardEnds) -> ShardEnds:
+        self._records += shard_index.pack_record(self.shards, self.samples, ends)
+        self.shards += 1
+        self.samples += ends.count
+        return ends
+
+    def finish(self) -> None:
+        """Write the index; everything is on the disk when this returns."""
+        shard_index.mend(self._folder, shard_index.ShardIndex(np.frombuffer(self._records, shard_index.RECORD)))
+        if (self._folder / plan_files.FOLDER).is_dir():
+            sync_parent(self._folder / plan_files.FOLDER / "x")
+        sync_parent(self._folder / shard_index.NAME)
