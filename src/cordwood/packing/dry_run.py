@@ -30,10 +30,9 @@ from cordwood.packing.workers.one_thread import one_thread
 from cordwood.packing.workers.tasks import size_of
 from cordwood.packing.workers.work import seed_of
 from cordwood.sources import Input, Source
+from cordwood.store import Field, inspect_store
+from cordwood.store import open as open_store
 from cordwood.store.format.folder import open_folder
-from cordwood.store.inspecting.inspect import inspect_store
-from cordwood.store.opening import open as open_store
-from cordwood.store.schema.field import Field
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.encode import SampleEncoder
 from cordwood.store.writing.first_samples import FixedSchema, snapshot

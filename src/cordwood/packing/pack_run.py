@@ -18,7 +18,7 @@ from cordwood.packing.journal.failure_policy import Failures
 from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.journal.part import Part, bounds
-from cordwood.packing.output.empty_source import begun, leave_no_trace, nothing_in
+from cordwood.packing.output.empty_source import begun, nothing_in
 from cordwood.packing.output.first_samples import SchemaOnlySink
 from cordwood.packing.output.store_output import StoreOutput
 from cordwood.packing.report.progress import PackProgress, Reporter
@@ -110,15 +110,14 @@ class OneRun:
             )
             if before.complete and before.totals is not None:
                 return self._packed(before.totals, before.totals, ("it was complete already",))
-        there_before = self._dest.exists()
         folder = open_folder(self._dest, "resume")
         try:
-            self._refuse_nothing(folder, there_before)
+            self._refuse_nothing(folder)
             return self._pack(folder, now, report)
         finally:
             folder.lock.release()
 
-    def _refuse_nothing(self, folder: OpenFolder, there_before: bool) -> None:
+    def _refuse_nothing(self, folder: OpenFolder) -> None:
         """Before a store is begun; a part may be empty if the whole is not."""
         if folder.manifest is not None:
             return
@@ -128,7 +127,7 @@ class OneRun:
             elif self._source.count == 0:
                 raise nothing_in(self._source)
         except BaseException:
-            leave_no_trace(self._dest, there_before)
+            folder.discard()
             raise
 
     def _is_bare(self) -> bool:

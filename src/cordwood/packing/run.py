@@ -20,7 +20,7 @@ from cordwood.packing.report.startup_cost import measured
 from cordwood.packing.report.summary import Packed
 from cordwood.packing.transform.transform import Transform, prepare_transform
 from cordwood.sources import MAX_PIXELS, Source, SourceOptions, find
-from cordwood.store.schema.field import Field
+from cordwood.store import Field
 from cordwood.store.writing.options import checked_options
 
 MOST_WORKERS = 1024

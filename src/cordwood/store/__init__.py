@@ -35,11 +35,12 @@ Where to add things:
 """
 
 from cordwood.store.checking.salvage import Salvaged, salvage
-from cordwood.store.checking.survey import is_store
+from cordwood.store.checking.survey import check_is_store, is_store
 from cordwood.store.checking.verify import Verification, verify
 from cordwood.store.dataset import Dataset
 from cordwood.store.inspecting.inspect import inspect, inspect_store
 from cordwood.store.inspecting.result import StoreInspection
+from cordwood.store.inspecting.text import plan_lines
 from cordwood.store.opening import concat, open
 from cordwood.store.reading.buffers import Allocate, idle_bytes, new_tensor
 from cordwood.store.reading.encoded_images import CHANNELS
@@ -47,9 +48,12 @@ from cordwood.store.reading.image_treatment import Seeds, Treatment
 from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.reading.reader import Filled, Reader, ReadOptions
 from cordwood.store.reading.selection import Choice, Numbers
+from cordwood.store.reading.shards import check_meanings, records_of
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import ARRAYS
-from cordwood.store.schema.schema import ROOT_NAME, Leaf, Schema, shown_names
+from cordwood.store.schema.schema import ROOT_NAME, Leaf, Schema, described, shown_names
+from cordwood.store.values.any_value import decode as decode_value
+from cordwood.store.values.any_value import encode as encode_value
 from cordwood.store.values.arrays import CARRIERS, known
 from cordwood.store.writer import Writer
 
@@ -75,7 +79,12 @@ __all__ = [
     "Treatment",
     "Verification",
     "Writer",
+    "check_is_store",
+    "check_meanings",
     "concat",
+    "decode_value",
+    "described",
+    "encode_value",
     "idle_bytes",
     "inspect",
     "inspect_store",
@@ -83,6 +92,8 @@ __all__ = [
     "known",
     "new_tensor",
     "open",
+    "plan_lines",
+    "records_of",
     "salvage",
     "shown_names",
     "verify",

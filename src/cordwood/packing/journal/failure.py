@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from cordwood.common import PACKAGE
 from cordwood.errors import CordwoodError, UsageError
-from cordwood.store.schema.schema import shown_names
+from cordwood.store import shown_names
 
 _OURS = f"{PACKAGE}{os.sep}"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cordwood.errors import FormatError
-from cordwood.packing.journal.inputs import InputEntry, Lines, entries
+from cordwood.packing.journal.inputs import InputEntry, entries, line
 from cordwood.packing.journal.shard_log import Log, records
-from cordwood.store.values.any_value import decode, encode
+from cordwood.store import decode_value, encode_value
 
 _NAME = ".first-samples.log"
 _SIZE = struct.Struct("<Q")
@@ -67,10 +67,10 @@ class FirstSamplesLog:
         """Add inputs and samples; they are on the disk when this returns."""
         if self._log is None:
             self._log = Log(self._path, self._size)
-        lines = b"".join(_lines(one.entry) for one in waiting)
+        lines = b"".join(line(one.entry) for one in waiting)
         values = bytearray()
         for sample in samples:
-            value = encode(sample)
+            value = encode_value(sample)
             values += _SIZE.pack(len(value)) + value
         members = {
             "next": next_input,
@@ -91,12 +91,6 @@ class FirstSamplesLog:
         self._path.unlink(missing_ok=True)
 
 
-def _lines(entry: InputEntry) -> bytes:
-    lines = Lines()
-    lines.add(entry)
-    return lines.text()
-
-
 def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
     waiting = [
         WaitingInput(int(number), entry._replace(size=None if size is None else int(size)))
@@ -106,6 +100,6 @@ def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
     while place < len(values):
         (size,) = _SIZE.unpack_from(values, place)
         place += _SIZE.size
-        samples.append(decode(values[place : place + size]))
+        samples.append(decode_value(values[place : place + size]))
         place += size
     return FirstSamplesRecord(int(members["next"]), waiting, samples, [str(name) for name in members["classes"]])

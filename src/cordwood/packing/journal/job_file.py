@@ -19,7 +19,7 @@ from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.transform.identity import difference
-from cordwood.store.format.manifest import DEFAULT_GOAL, DEFAULT_SHARD_BYTES, canonical
+from cordwood.store.format.manifest import canonical
 from cordwood.store.writing.options import Options
 
 NAME: Final = "pack.json"
@@ -67,9 +67,10 @@ class JobFile:
 
 def job_options(options: Options, batch_size: int | None, seed: int) -> dict[str, Any]:
     """What changes the stored bytes, beside the source and the transform."""
+    manifest = options.manifest()
     return {
-        "goal": options.goal or DEFAULT_GOAL,
-        "shard_bytes": options.shard_bytes or DEFAULT_SHARD_BYTES,
+        "goal": manifest.goal,
+        "shard_bytes": manifest.shard_bytes,
         "fields": {name: asdict(field) for name, field in options.fields.items()},
         "batch_size": batch_size,
         "seed": seed,

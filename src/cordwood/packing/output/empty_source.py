@@ -8,13 +8,10 @@ hide all of these until training.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 from cordwood.errors import UsageError
 from cordwood.sources import Input, Source
-from cordwood.store.format import lock
 
 
 def nothing_in(source: Source) -> UsageError:
@@ -39,11 +36,3 @@ def begun(source: Source) -> Iterator[Input]:
 def _all(first: list[Input], rest: Iterator[Input]) -> Iterator[Input]:
     yield first.pop()  # not kept: it may be a large sample
     yield from rest
-
-
-def leave_no_trace(store: Path, there_before: bool) -> None:
-    """Remove a folder that was made for a store and has nothing in it but its lock, which the caller has."""
-    (store / lock.NAME).unlink(missing_ok=True)
-    if not there_before:
-        with suppress(OSError):  # somebody else's by now
-            store.rmdir()

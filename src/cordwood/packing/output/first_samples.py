@@ -15,15 +15,14 @@ from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingI
 from cordwood.packing.workers.work import RawResult, Result
 from cordwood.sources import Input
 from cordwood.store.writing.appender import Appender
-from cordwood.store.writing.first_samples import FirstSamples, FixedSchema
+from cordwood.store.writing.first_samples import FixedSchema
 
 
 class FirstInputs:
     """Inputs whose samples wait for a schema; `classes` are the source's names of labels, by field."""
 
     def __init__(self, appender: Appender, log: FirstSamplesLog, classes: Mapping[str, Sequence[str]]) -> None:
-        assert isinstance(appender.state, FirstSamples)  # noqa: S101 - for the type checker
-        self.collected = appender.state
+        self.collected = appender.collecting
         self.waiting: list[WaitingInput] = []
         self._appender = appender
         self._log = log

@@ -10,8 +10,7 @@ from cordwood.common.numbers import clock_text, few_digits, rough_milliseconds
 from cordwood.common.tables import section, table
 from cordwood.common.text import counted, human, printable
 from cordwood.packing.report.startup_cost import advice, counts
-from cordwood.store.inspecting.result import StoreInspection
-from cordwood.store.inspecting.text import plan_lines
+from cordwood.store import StoreInspection, plan_lines
 
 _HEADINGS = ("", "a sample", "all", "")
 _FIELDS = ("field", "before", "after", "ratio")

@@ -13,8 +13,7 @@ from cordwood.common.numbers import clock_text, factor, rate_text
 from cordwood.common.tables import fit, table_line
 from cordwood.common.text import counted, human, printable
 from cordwood.packing.report.startup_cost import counts
-from cordwood.store.format import lock
-from cordwood.store.opening import open as open_store
+from cordwood.store import open as open_store
 from cordwood.store.writing.prepare import Preparer
 
 SAVED_SAMPLES = 16  # that are saved with torch.save to see what it adds
@@ -160,6 +159,6 @@ def saved_bytes(sample: Any) -> int:
 
 
 def store_bytes(store: Path) -> int:
-    """Bytes of all files in a store's folder; but not what a lock says, which is empty when it is let go."""
-    files = (path for path in store.rglob("*") if path.is_file() and not path.is_symlink() and path.name != lock.NAME)
+    """Bytes of all files in a store's folder; but not of its lock, which is empty when it is released."""
+    files = (path for path in store.rglob("[!.]*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files)

@@ -15,7 +15,7 @@ from cordwood.common.html import Printed
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.transfer.export_names import FileNames
 from cordwood.store import Dataset
-from cordwood.store.opening import open as open_store
+from cordwood.store import open as open_store
 from cordwood.store.writing.options import checked_threads
 from cordwood.tensors import load, save
 

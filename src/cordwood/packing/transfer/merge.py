@@ -21,25 +21,15 @@ from cordwood.packing.journal import inputs, job_file
 from cordwood.packing.journal.inputs import InputEntry, InputsHeader, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.transform.identity import difference
-from cordwood.store.checking.survey import check_is_store
+from cordwood.store import Schema, check_is_store, check_meanings, described, records_of
 from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.lock import WriterLock
-from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.new_folder import beside
 from cordwood.store.format.shard_file import shard_name
-from cordwood.store.format.shard_index import Records
-from cordwood.store.reading.shards import check_meanings, records_of
-from cordwood.store.schema.schema import Schema, described
 from cordwood.store.writing.shard_copy import NewStore
 
 _OTHERWISE = "to read any stores as one without merging them there is cw.concat"
 _MISSING_SHOWN = 10
-
-
-def refuse_unfinished(path: Path, job: JobFile | None) -> None:
-    """UsageError if a job is not finished."""
-    if job is not None and not job.complete:
-        raise UsageError(f"{path} is not packed to its end: run the same `cordwood pack` again, which goes on, first")
 
 
 def united(found: Sequence[tuple[Path, JobFile | None]]) -> JobFile | None:
@@ -148,8 +138,8 @@ class _Part:
     """One of the stores, as far as it is known without its shards."""
 
     path: Path
-    manifest: Manifest
-    records: Records
+    manifest: manifest.Manifest
+    records: shard_index.Records
     job: JobFile | None
     is_listed: bool  # whether it tells the inputs of its shards
 
@@ -217,7 +207,8 @@ def _opened(path: Path) -> Iterator[_Part]:
             raise
     try:
         job = job_file.read(path)
-        refuse_unfinished(path, job)
+        if job is not None and not job.complete:
+            raise UsageError(f"{path} is not packed to its end: run the same `cordwood pack` again, which resumes")
         stored = manifest.read(path)
         records = records_of(path, stored.schema)
         listed = all(inputs.path_of(path, shard).exists() for shard in range(len(records)))
@@ -306,8 +297,7 @@ class _Merger:
         shard_index.check_record(str(path), part.records[shard], ends)
         if self.listed:
             self._take_inputs(part, shard, number)
-        self.merged.shards += 1
-        self.merged.samples += ends.count
+        self.merged.shards, self.merged.samples = self._new.shards, self._new.samples
         self.merged.bytes += ends.file_size
 
     def _take_inputs(self, part: _Part, shard: int, number: int) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.store.schema.schema import shown_names
+from cordwood.store import shown_names
 from cordwood.store.writing.batch_rows import below, odd_part, refuse_collated, transposed
 
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}

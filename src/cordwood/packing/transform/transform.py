@@ -21,7 +21,7 @@ from cordwood.errors import UsageError
 from cordwood.packing.transform.batches import collate, cut
 from cordwood.packing.transform.identity import TransformIdentity, identity_of
 from cordwood.sources import named
-from cordwood.store.schema.schema import shown_names
+from cordwood.store import shown_names
 from cordwood.store.writing.first_samples import snapshot
 
 _EXAMPLES = "a function of a sample, {'image': function of a field}, or 'module:name' of one"

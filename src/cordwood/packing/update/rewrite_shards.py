@@ -1,6 +1,6 @@
 """Writes the shards whose inputs have changed again; all other files of the store are linked.
 
-    rewriting = Rewriting(store, folder, plan, failed)
+    rewriting = Rewriting(store, folder, plan, failed, PackProgress())
     Engine(job, Tasks(iter(inputs), FIRST, None, batch), rewriting, workers).run(report, interrupted)
     rewriting.finish()
 
@@ -8,7 +8,7 @@ It takes the results of the inputs that are done again, in order. Between them i
 their frames byte for byte: nothing but what has changed is encoded.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from cordwood.errors import FormatError
 from cordwood.packing.journal import inputs as inputfiles
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, ShardInputs, Totals
+from cordwood.packing.report.progress import PackProgress
 from cordwood.packing.update.compare_inputs import DROP, KEEP, REDO, Decisions, UpdatePlan
 from cordwood.packing.workers.work import EncodedResult, Result
 from cordwood.sources import Input
@@ -25,7 +26,7 @@ from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing.encode import Encoded
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.open_shard import OpenShard
-from cordwood.store.writing.shard_copy import NewStore, SourceShard, opened_shard
+from cordwood.store.writing.shard_copy import NewStore, opened_shard
 
 FIRST = 1 << 40  # numbers of inputs that are done again: no other input has the seeds that follow from them
 _GROWTH = 2  # a shard may become so many times as large as others before it is cut in two
@@ -53,10 +54,11 @@ class _Listed(NamedTuple):
 class Rewriting:
     """The new store in `folder`; a sink of the engine. `failed` is told of inputs that fail, with their new numbers.
 
-    `shards` and `totals` are those of the new store, when it is finished.
+    `shards` and `totals` are those of the new store, when it is finished; `progress` counts inputs done again.
     """
 
-    def __init__(self, store: Path, folder: Path, plan: UpdatePlan, failed: OnFailure) -> None:
+    def __init__(self, store: Path, folder: Path, plan: UpdatePlan, failed: OnFailure, progress: PackProgress) -> None:
+        self.progress = progress
         self._store = store
         self._folder = folder
         self._plan = plan
@@ -86,12 +88,22 @@ class Rewriting:
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         """What became of inputs that were done again, the next ones."""
-        start = 0
+        told, start = self.progress, 0
         for place, (one, count) in enumerate(zip(inputs, result.counts, strict=True)):
             end = start + max(count, 0)
             parts = result.between(start, end) if isinstance(result, EncodedResult) else []
             self._go_on(_RedoneInput(one, count, parts, result.failures.get(place)))
             start = end
+        self.progress = replace(
+            told,
+            inputs=told.inputs + len(inputs),
+            samples=told.samples + start,
+            dropped=told.dropped + result.counts.count(0),
+            failed=told.failed + result.counts.count(FAILED),
+            bytes_in=told.bytes_in + sum(one.size or 0 for one in inputs),
+            raw_bytes=told.raw_bytes + (sum(result.raw_sizes) if isinstance(result, EncodedResult) else 0),
+            stored_bytes=told.stored_bytes + result.nbytes,
+        )
 
     def checkpoint(self) -> None:
         """Nothing is kept of a rewriting that is interrupted: the old store is as it was."""
@@ -150,13 +162,13 @@ class Rewriting:
                     self._note(entry)
                     place += samples
                     continue
-                self._copy(source, start, place)
+                self._copy(source.samples(start, place))
                 start = place = place + samples
                 if decisions[number] == REDO:
                     self._add_done((yield))
             if place != count:
                 raise _other_list(told, count)
-            self._copy(source, start, place)
+            self._copy(source.samples(start, place))
         self._end_shard()
 
     def _add_done(self, done: _RedoneInput) -> None:
@@ -177,8 +189,8 @@ class Rewriting:
                 self._note(InputEntry(one.name, one.size, one.stamp, end - start))
                 start = end
 
-    def _copy(self, source: SourceShard, start: int, end: int) -> None:
-        for part in source.samples(start, end):
+    def _copy(self, parts: Iterator[Encoded]) -> None:
+        for part in parts:
             self._opened().add(part)
 
     def _opened(self) -> OpenShard:

@@ -36,7 +36,7 @@ from cordwood.packing.update.swap_folders import exchanged, recover
 from cordwood.packing.workers.engine import Engine
 from cordwood.packing.workers.interrupt import Interruption
 from cordwood.packing.workers.tasks import Tasks
-from cordwood.packing.workers.work import EncodedResult, Job, Result
+from cordwood.packing.workers.work import Job
 from cordwood.sources import Input, Source
 from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.folder import OpenFolder, open_folder
@@ -190,50 +190,18 @@ def _rewrite(
 ) -> Rewriting:
     """Put a new store in the place of the old one; the lock is then that of the new one."""
     with exchanged(folder) as new:
-        rewriting = Rewriting(folder.path, new, plan, failures)
+        inputs, began = gathered(source, plan.redone), time.monotonic()
+        progress = PackProgress(of_inputs=len(inputs), workers=workers)
+        rewriting = Rewriting(folder.path, new, plan, failures, progress)
         try:
-            inputs = gathered(source, plan.redone)
-            watched = _Watched(rewriting, len(inputs), workers, report)
+            engine = Engine(job, Tasks(iter(inputs), FIRST, None, job.batch), rewriting, workers)
             with Interruption() as interrupted:
-                Engine(job, Tasks(iter(inputs), FIRST, None, job.batch), watched, workers).run(
-                    watched.show, interrupted
-                )
+                engine.run(lambda: report(replace(rewriting.progress, seconds=time.monotonic() - began)), interrupted)
             rewriting.finish()
         finally:
             rewriting.stop()
         job_file.write(new, replace(now, fingerprint=_marked(now.fingerprint)))
     return rewriting
-
-
-class _Watched:
-    """A sink that tells how far it is."""
-
-    def __init__(self, sink: Rewriting, inputs: int, workers: int, report: Report) -> None:
-        self.fixed = sink.fixed
-        self.checkpoint = sink.checkpoint
-        self._sink = sink
-        self._report = report
-        self._began = time.monotonic()
-        self._progress = PackProgress(of_inputs=inputs, workers=workers)
-
-    def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
-        """As any sink does."""
-        self._sink.take(first, inputs, result)
-        told = self._progress
-        self._progress = replace(
-            told,
-            inputs=told.inputs + len(inputs),
-            samples=told.samples + sum(count for count in result.counts if count > 0),
-            dropped=told.dropped + result.counts.count(0),
-            failed=told.failed + result.counts.count(FAILED),
-            bytes_in=told.bytes_in + sum(one.size or 0 for one in inputs),
-            raw_bytes=told.raw_bytes + (sum(result.raw_sizes) if isinstance(result, EncodedResult) else 0),
-            stored_bytes=told.stored_bytes + result.nbytes,
-        )
-
-    def show(self) -> None:
-        """Tell it."""
-        self._report(replace(self._progress, seconds=time.monotonic() - self._began))
 
 
 # ---- what is told of inputs without samples ------------------------------------------------------------------------

@@ -30,7 +30,7 @@ _MOST_DEATHS = 3  # of workers that did no input at all, one after the other
 
 _LOG = logging.getLogger("cordwood.pack")
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
 class Sink(Protocol):

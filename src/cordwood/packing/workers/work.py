@@ -59,16 +59,16 @@ class RawResult(InputResults):
 
     def add(self, made: Made) -> None:
         """Add the next input."""
-        try:
-            # Copies: a row of a batch would keep the whole batch alive, and memory may be used again.
-            self.samples.append([] if isinstance(made, Failure) else [snapshot(sample) for sample in made])
-        except Exception as error:
-            self.samples.append([])
-            made = Failure.of(error)
-        if isinstance(made, Failure):
-            self._fail(made)
-        else:
-            self.counts.append(len(made))
+        if not isinstance(made, Failure):
+            try:
+                # Copies: a row of a batch would keep the whole batch alive, and memory may be used again.
+                self.samples.append([snapshot(sample) for sample in made])
+                self.counts.append(len(made))
+                return
+            except Exception as error:
+                made = Failure.of(error)
+        self.samples.append([])
+        self._fail(made)
 
     @classmethod
     def of_failures(cls, failures: Sequence[Failure]) -> "RawResult":

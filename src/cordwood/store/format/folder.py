@@ -2,6 +2,7 @@
 
 import errno
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,14 @@ class OpenFolder:
     manifest: Manifest | None  # None: nothing was there
     committed: int = 0  # samples
     shards: int = 0
+    is_new: bool = False  # the folder itself was made, too
+
+    def discard(self) -> None:
+        """Remove a folder without samples, unless it was there before; the lock is still to be released."""
+        (self.path / LOCK_NAME).unlink(missing_ok=True)
+        if self.is_new:
+            with suppress(OSError):  # another process uses it
+                self.path.rmdir()
 
 
 def open_folder(path: Path, mode: str) -> OpenFolder:
@@ -37,7 +46,7 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
         raise UsageError(f"{str(path)[:100]!r} cannot be the path of a folder")
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file, but a store is a folder: choose another name")
-    found = (path / manifest.NAME).exists()
+    found, is_new = (path / manifest.NAME).exists(), not path.exists()
     if mode == "append" and not found:
         raise UsageError(f"{path} is not a store, so nothing can be appended: make one with mode='create'")
     if not found:
@@ -52,7 +61,7 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
                 raise _exists(path)
             return _continue(path, lock)
         _remove_parts(path)
-        return OpenFolder(path, lock, None)
+        return OpenFolder(path, lock, None, is_new=is_new)
     except BaseException:
         lock.release()
         raise

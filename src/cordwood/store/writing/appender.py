@@ -176,9 +176,14 @@ class Appender:
 
     def fix(self, preparer: Preparer, samples: Sequence[Prepared]) -> None:
         """Fix schema and plans, by what `FirstSamples.prepare` returned."""
-        assert isinstance(self.state, FirstSamples)  # noqa: S101 - for the type checker
-        fixed = FixedSchema.choose(self.path, self.state.options, preparer, samples)
+        fixed = FixedSchema.choose(self.path, self.collecting.options, preparer, samples)
         self.state = Writing(self.path, fixed, self._threads, 0, 0)
+
+    @property
+    def collecting(self) -> FirstSamples:
+        """The state until the schema is fixed."""
+        assert isinstance(self.state, FirstSamples)  # noqa: S101 - for the type checker
+        return self.state
 
     @property
     def writing(self) -> Writing:

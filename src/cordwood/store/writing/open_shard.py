@@ -8,11 +8,10 @@
     shards.finish()
     shards.stop()
 
-Until it is finished, a shard is in a temporary file, which no reader takes for a shard. The file is removed when the
-shard is dropped, unless it was given a name: then another process can resume it, if that process has the rows. Rows
-are spooled, because a million small samples have more bytes in rows than in frames, and all rows are needed when the
-shard ends. Where a shard ends depends on the samples and on its wanted size alone. The caller neither waits for the
-disk nor gets more than a shard ahead of it.
+Until it is finished, a shard is in a temporary file, which is removed when the shard is dropped, unless it was given a
+name: then another process that has the rows can resume it. Rows are spooled, because a million small samples have more
+bytes in rows than in frames. Where a shard ends depends on the samples and on its wanted size alone. The caller neither
+waits for the disk nor gets more than a shard ahead of it.
 """
 
 import json

@@ -3,11 +3,6 @@
     new = NewStore(folder, manifest)
     new.take_plans(store, plan_files.found(store))
     new.take_shard(store / "shard-00000000.cws")
-    with opened_shard(path, new.layout) as source:
-        shard = new.begin_shard(source.plans)
-        for part in source.samples(0, 10):
-            shard.add(part)
-    new.finish_shard(shard)
     new.finish()
 
 Nothing is decoded or encoded.
