@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs import Plan
-from cordwood.codecs.dtypes import DTYPES, Array
-from cordwood.codecs.frame import PALETTE_MISS, attempts
-from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.codecs import DTYPES, PALETTE_MISS, Array, Plan, attempts, raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
 from cordwood.store.writing.first_samples import FixedSchema

@@ -21,9 +21,7 @@ import numpy as np
 import torch
 
 from cordwood import codecs
-from cordwood.codecs import Plan
-from cordwood.codecs.dtypes import DTYPES
-from cordwood.codecs.plan import fallback
+from cordwood.codecs import DTYPES, Plan, fallback
 from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.store.format import manifest as manifests

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.rows import pack_states

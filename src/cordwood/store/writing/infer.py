@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.common.suggest import did_you_mean
 from cordwood.errors import UsageError
 from cordwood.store.schema.field import Field

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cordwood.codecs.plan import GOALS
+from cordwood.codecs import GOALS
 from cordwood.common.resources import default_threads
 from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import brief

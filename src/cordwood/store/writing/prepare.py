@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cordwood.codecs.dtypes import Array
+from cordwood.codecs import Array
 from cordwood.errors import FormatError, UsageError
 from cordwood.images import probe
 from cordwood.store.format.manifest import FieldEntry

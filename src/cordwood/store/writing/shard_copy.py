@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs.native_errors import raise_if_refused
+from cordwood.codecs import raise_if_refused
 from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.native import _native

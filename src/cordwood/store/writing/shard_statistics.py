@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs.dtypes import DTYPES
+from cordwood.codecs import DTYPES
 from cordwood.errors import FormatError
 from cordwood.store.format.rows import unpack_states
 from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Leaf, Schema
