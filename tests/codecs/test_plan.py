@@ -248,10 +248,10 @@ def with_formula(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (changed(goal="tiny"), "goal is 'tiny'"),
-        (changed(goal=["small"]), "goal is ['small']"),
-        (changed(dtype="float33"), "dtype is 'float33'"),
-        (changed(dtype=None), "dtype is None"),
+        (changed(goal="tiny"), "goal must be 'small', 'balanced', 'fast' or 'raw', got 'tiny'"),
+        (changed(goal=["small"]), "got ['small']"),
+        (changed(dtype="float33"), "got 'float33'"),
+        (changed(dtype=None), "or 'float4_e2m1fn_x2', got None"),
         (changed(stages=[]), "does not go value"),
         (changed(stages=[{"stage": "magic"}]), "stage 'magic' is not known; known are narrow, palette"),
         (changed(stages=[{"stage": ["raw"]}]), "a plan that cannot be"),

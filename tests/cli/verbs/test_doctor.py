@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from cordwood import cli
+from cordwood import cli, doctor
 from cordwood.cli.verbs.doctor import _Judging, print_report
 from cordwood.doctor.evidence.findings import CodeLine, Finding
 from cordwood.doctor.report.report import Report
-from cordwood.doctor.run import script
 from tests.doctor.support.evidences import make_report
 from tests.doctor.support.runs import run_preloaded
 
@@ -33,10 +32,10 @@ class Runs:
     report: Report | None = None
     remove: Path | None = None  # a folder that the script removes
     look: Callable[[], object] = lambda: None  # called when the script begins
-    calls: list[tuple[str, list[str], script.DoctorOptions, bool]] = field(default_factory=list)
+    calls: list[tuple[str, list[str], doctor.DoctorOptions, bool]] = field(default_factory=list)
 
     def __call__(
-        self, target: str, arguments: list[str], options: script.DoctorOptions, *, module: bool = False
+        self, target: str, arguments: list[str], options: doctor.DoctorOptions, *, module: bool = False
     ) -> tuple[int, Report | None]:
         self.look()
         self.calls.append((target, list(arguments), options, module))
@@ -49,7 +48,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     made = Runs(report=make_report())
-    monkeypatch.setattr(script, "run_script", made)
+    monkeypatch.setattr(doctor, "run_script", made)
     monkeypatch.chdir(tmp_path)
     for name in ("train.py", "compare"):
         Path(name).touch()
@@ -85,7 +84,7 @@ def test_what_comes_before_it_is_the_doctors(runs: Runs) -> None:
     assert cli.main(["doctor", *words]) == 0
     ((target, arguments, options, module),) = runs.calls
     assert (target, arguments, module) == ("pkg.train", ["--steps", "7"], True)
-    assert options == script.DoctorOptions(steps=50, seconds=3.0, pstats=str(Path.cwd() / "p.stats"))
+    assert options == doctor.DoctorOptions(steps=50, seconds=3.0, pstats=str(Path.cwd() / "p.stats"))
 
 
 def test_an_option_behind_the_script_is_told_of(runs: Runs, capsys: Output) -> None:
@@ -205,7 +204,7 @@ def test_what_the_script_does_to_stderr_is_its_own_affair(
         monkeypatch.setattr(sys, "stderr", stream)
         return 0, make_report()
 
-    monkeypatch.setattr(script, "run_script", closed)
+    monkeypatch.setattr(doctor, "run_script", closed)
     assert cli.main(["doctor", "train.py"]) == 0
     assert capsys.readouterr().err.startswith("doctor: ")
 

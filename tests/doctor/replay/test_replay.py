@@ -177,10 +177,10 @@ def test_the_memory_of_a_replay_is_known_before_it_runs(monkeypatch: pytest.Monk
 
     tape = record(step)
     assert leaves.peak_bytes(tape) == {torch.device("cpu"): 12_000}
-    monkeypatch.setattr(leaves, "available", lambda: 19_000)
+    monkeypatch.setattr(leaves, "available_memory", lambda: 19_000)
     with pytest.raises(Abstain, match=r"takes 12.0 kB of memory, and 19.0 kB are free"):
         replayable(tape)
-    monkeypatch.setattr(leaves, "available", lambda: 21_000)
+    monkeypatch.setattr(leaves, "available_memory", lambda: 21_000)
     assert replayable(tape)
 
 

