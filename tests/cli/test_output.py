@@ -14,6 +14,7 @@ import torch
 from cordwood import cli
 from cordwood.cli.output import checked_output, plain_output
 from cordwood.errors import StorageError
+from tests.marks import slow_after
 
 TOLD = "cordwood: stdout: No space left on device; not all of the output could be written\n"
 full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
@@ -48,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @full
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", slow_after(1, ["", "1"]))
 @pytest.mark.parametrize(
     "words",
     [
@@ -63,6 +64,7 @@ def test_a_full_disk(words: list[str], unbuffered: str, folder: Path) -> None:
     assert run(words, folder, PYTHONUNBUFFERED=unbuffered) == (3, TOLD)
 
 
+@pytest.mark.slow
 @full
 def test_a_full_disk_behind_a_packing_job(folder: Path) -> None:
     (folder / "samples").mkdir()
@@ -73,6 +75,7 @@ def test_a_full_disk_behind_a_packing_job(folder: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 @full
 def test_a_script_under_the_doctor_has_the_stream_itself(folder: Path) -> None:
     words = ["doctor", "--quiet", "script.py"]

@@ -196,6 +196,7 @@ def test_whatever_is_found_is_right(present: int, seed: int, kind: str) -> None:
     assert same_bits(codecs.decode(frame), image)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONSTANTS)
 @pytest.mark.parametrize("code", [0, 1, 100, 254, 255])
 @pytest.mark.parametrize("up", [True, False])

@@ -158,6 +158,7 @@ def test_a_file_of_very_many_tensors_is_shown_in_part(tmp_path: Path) -> None:
     assert "... 50 more" in shown.words
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
 def test_a_browser_shows_all_of_it_and_is_asked_for_nothing_else(folder: Path, tmp_path: Path) -> None:

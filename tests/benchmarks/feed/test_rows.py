@@ -27,7 +27,7 @@ from cordwood.store.format.shard_file import shard_name  # noqa: E402
 from tests.benchmarks.support.tiny import copies_of, hide_rivals, measured, rows_of, tiny_settings  # noqa: E402
 
 linux = pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="this system does not tell what a process used")
-pytestmark = linux
+pytestmark = [pytest.mark.slow, linux]
 RIVALRIES = (photo_rows, small_rows, cold_rows)
 
 

@@ -27,6 +27,8 @@ from benchmarks.pack.process import Job, Look, Numbers, Run, stored_bytes  # noq
 from benchmarks.store.rivals.loaders import optimize  # noqa: E402
 from tests.benchmarks.support.tiny import measured, rows_of  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell what is held")
 TINY = Counts(made=7, files=11, decoded=4, burned=8, tiny=1000, story=10, batch=4)
 MIB = 1 << 20

@@ -35,6 +35,8 @@ from benchmarks.store.rivals.ffcv import Pairs  # noqa: E402
 from benchmarks.store.write_rows import repeated  # noqa: E402
 from tests.benchmarks.support.tiny import copies_of, hide_rivals, measured, rows_of, tiny_settings  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 PARTS = (photo_rows, small_rows, write_rows)
 
 

@@ -24,6 +24,8 @@ from benchmarks.tensors import memory_rows, safetensors_rows, size_rows, slice_r
 from benchmarks.tensors.memory import Growth, Job, watch  # noqa: E402
 from benchmarks.tensors.seeks import watch as watch_seeks  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 WATCHED = Growth(peak=5000, own=3000, read=7000)
 
 

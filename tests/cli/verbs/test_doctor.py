@@ -320,6 +320,7 @@ sys.exit(int(sys.argv[1]))
 COMMAND = ["-m", "cordwood", "doctor", "--json", "r.json", "--seconds"]
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_what_is_tried_out(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     ours, theirs = os.openpty()
@@ -363,6 +364,7 @@ def test_a_script_may_close_its_streams(streams: str, tmp_path: Path) -> None:
         assert "the script ended with exit code 1 after" in done.errors
 
 
+@pytest.mark.slow
 def test_files_are_there_though_nobody_reads_the_report(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     command = [sys.executable, *COMMAND, "0", "--html", "r.html"]
@@ -375,6 +377,7 @@ def test_files_are_there_though_nobody_reads_the_report(tmp_path: Path) -> None:
     assert (tmp_path / "r.html").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_what_trials_make_a_dataset_print_is_not_the_scripts(tmp_path: Path) -> None:
     printing = TRAINING.replace(
         "DataLoader(torch.randn(40 * 4, 8), batch_size=4)", "DataLoader(Told(torch.randn(40 * 4, 8)), batch_size=4)"

@@ -149,6 +149,7 @@ def test_after_fork() -> None:
     assert decodes(frames, arrays, 4)
 
 
+@pytest.mark.slow
 def test_fork_while_other_threads_decode() -> None:
     arrays = [smooth((16, 16), seed=i) for i in range(4)]
     frames = [codecs.encode(array, "balanced") for array in arrays]

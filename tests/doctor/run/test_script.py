@@ -127,6 +127,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 )
 
 
+@pytest.mark.slow
 def test_a_child_that_the_script_forks_has_no_report_of_its_own(tmp_path: Path) -> None:
     done = run_preloaded([*DOCTOR, written(FORKS)], tmp_path)
     assert done.code == 7, done.errors

@@ -54,6 +54,7 @@ def test_losses_are_the_same_bit_for_bit() -> None:
     assert train() == bare
 
 
+@pytest.mark.slow
 def test_random_generators_are_as_before_when_rules_have_judged() -> None:
     with cw.diagnose(seconds=0.2) as d:
         train()

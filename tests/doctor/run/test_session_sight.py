@@ -354,6 +354,7 @@ def test_steps_that_end_with_an_epoch_are_no_failure() -> None:
     assert "the doctor failed" not in d.report.verdict
 
 
+@pytest.mark.slow
 def test_what_a_script_is_done_with_is_not_kept_alive(session: Session) -> None:
     alive = weakref.WeakSet[Any]()
     for _ in range(40):

@@ -8,7 +8,7 @@ from cordwood.doctor.wording import NOTHING
 from tests.doctor.scripts.cases import HEALTHY
 from tests.doctor.support.runs import SECONDS, bare, examined, run_python
 
-FAST = {"gan", "vision_cnn"}
+FAST = {"vision_cnn"}
 NEEDED = {"lightning_fit": "pytorch_lightning", "transformers_trainer": "transformers"}
 # Losses bit for bit are compared where training differs in kind.
 COMPARED = {

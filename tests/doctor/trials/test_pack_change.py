@@ -94,6 +94,7 @@ def squares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made("squares:Squares", "source")
 
 
+@pytest.mark.slow
 def test_the_command_and_the_line_run(tmp_path: Path, squares: Any) -> None:
     place = written(tmp_path, DATASET + MAIN)
     change = change_in(place, DataLoader(squares, batch_size=4, shuffle=True))

@@ -232,6 +232,7 @@ def test_a_killed_worker_is_seen_by_a_thread_that_gets_no_signals() -> None:
     assert len(caught_in_a_thread(threading.Thread.join)) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_not_told_to_the_main_thread_that_had_workers_of_torchs() -> None:
     def work_until_it_ends(thread: threading.Thread) -> None:
         while thread.is_alive():

@@ -40,7 +40,7 @@ def by_spawn(store: Path, answer: Path) -> None:
     spawn(gloo_job.spawned, given, nprocs=2)
 
 
-@pytest.fixture(scope="module", params=[by_torchrun, by_spawn])
+@pytest.fixture(scope="module", params=[by_spawn, pytest.param(by_torchrun, marks=pytest.mark.slow)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the ranks told, one after the other."""
     folder = tmp_path_factory.mktemp("gloo")

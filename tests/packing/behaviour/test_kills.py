@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import cordwood as cw
+from tests.marks import slow_after
 from tests.packing.support.jobhost import Ended, JobHost
 from tests.packing.support.memory import folder_in_memory
 from tests.sources.photos import encoded
@@ -107,7 +108,7 @@ def test_killed_before_or_in_any_call_to_the_file_system(
         assert_whole(dest, whole)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", slow_after(1, FORMS))
 def test_killed_again_and_again_with_workers(
     form: str, host: JobHost, wholes: dict[str, Whole], folder: Path, photos: str
 ) -> None:

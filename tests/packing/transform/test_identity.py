@@ -140,6 +140,7 @@ def test_it_is_the_same_in_every_process_and_place(usual: dict[str, Any], tmp_pa
     assert len({one["hash"] for one in usual.values()}) == len(MADE)
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_callables(usual: dict[str, Any]) -> None:
     assert {name: one["name"] for name, one in usual.items()} == {
         "prepare": "prep:prepare",

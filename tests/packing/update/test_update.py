@@ -133,6 +133,7 @@ def test_an_input_that_grows_very_much_gets_more_shards(texts: Folder) -> None:
     assert len(texts.shards) > count + 3
 
 
+@pytest.mark.slow
 def test_with_workers(texts: Folder) -> None:
     texts.write(c="C1 C2", e="E1", g="g1", h="h1 h2")
     texts.pack(workers=1)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cordwood as cw
+from tests.marks import slow_after
 from tests.store.support.photos import files_of, photo, write
 
 COUNT = 600
@@ -28,7 +29,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return made
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, None])
+@pytest.mark.parametrize("threads", slow_after(1, [2, 1, 3, None]))
 def test_the_number_of_threads(threads: int | None, expected: dict[str, bytes], tmp_path: Path) -> None:
     assert files_of(write(tmp_path / "s", SAMPLES, threads=threads, **OPTIONS)) == expected
 
