@@ -105,7 +105,7 @@ def part_as_jpeg(picture: Any, chance: np.random.Generator) -> bytes:
     scale = SHORT_SIDE / min(right - left, lower - upper)
     size = round((right - left) * scale), round((lower - upper) * scale)
     part = picture.resize(size, image.Resampling.LANCZOS, crop.box)
-    if crop.mirrored:
+    if crop.is_mirrored:
         part = part.transpose(image.Transpose.FLIP_LEFT_RIGHT)
     file = io.BytesIO()
     part.save(file, "JPEG", quality=JPEG_QUALITY)

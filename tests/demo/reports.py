@@ -89,9 +89,9 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
                 SampleRow("slices", 16_000, 0.005, True),
                 SampleRow("plain", 1_000, 0.0025, True),
                 SampleRow("a much longer way", 62.5, 0.01234, False, note="a | b"),
-                SampleRow("a store", 100, 0.001, True, ours=True),
+                SampleRow("a store", 100, 0.001, True, is_ours=True),
             ],
-            [BatchRow("files", None, 0.5, 64, True), BatchRow("a store", 0.0025, 0.016, 64, False, ours=True)],
+            [BatchRow("files", None, 0.5, 64, True), BatchRow("a store", 0.0025, 0.016, 64, False, is_ours=True)],
             "plain",
             40,
             (3, 8, 8),
@@ -100,7 +100,7 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
             [
                 TrainingRow("files", 960, slow, True),
                 TrainingRow("tensors", 960, slow, True),
-                TrainingRow("the Loader", 960, fast, False, note="2 threads", ours=True),
+                TrainingRow("the Loader", 960, fast, False, note="2 threads", is_ours=True),
             ],
             10,
             32,
@@ -110,8 +110,8 @@ def make_report(*, closed: bool = True, classes: tuple[str, ...] = ("coffee", "r
         Views(
             [
                 ViewRow("torch.save", 4_001_661, 4_001_732, True, True),
-                ViewRow("ours", 846, 891, True, False, ours=True),
-                ViewRow("trimmed", 846, 7_090, True, True, ours=True, trimmed=True),
+                ViewRow("ours", 846, 891, True, False, is_ours=True),
+                ViewRow("trimmed", 846, 7_090, True, True, is_ours=True, was_trimmed=True),
             ],
             1_000,
             500,

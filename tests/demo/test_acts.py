@@ -124,20 +124,20 @@ def test_views_are_cut_out_and_still_shared(tmp_path: Path) -> None:
     views = save_views(tmp_path / "views", no_progress)
     rows = views.rows
     assert (views.elements, views.step, views.behind) == (1_000, 500, 1_000_000)
-    assert all(row.exact for row in rows)
+    assert all(row.is_exact for row in rows)
     plain, clones, *ours = rows
-    assert not plain.ours
-    assert not clones.ours
-    assert [row.trimmed for row in ours] == [False, False, True]
+    assert not plain.is_ours
+    assert not clones.is_ours
+    assert [row.was_trimmed for row in ours] == [False, False, True]
     needed = ELEMENTS * torch.float32.itemsize
-    assert plain.shared
+    assert plain.is_shared
     assert plain.one_view > 900 * needed
-    assert not clones.shared
+    assert not clones.is_shared
     assert clones.two_views > 2 * needed
     assert len(ours) == 3
     for row in ours:
-        assert row.shared, row.title
-        assert row.ours, row.title
+        assert row.is_shared, row.title
+        assert row.is_ours, row.title
         assert row.one_view < needed + 1200, row.title
         assert row.two_views < 1.5 * needed + 1200, row.title
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "views").iterdir()}
@@ -154,7 +154,7 @@ def test_what_is_shared_is_found_out_by_writing() -> None:
 def test_the_store_has_the_images_with_labels_and_sources(few: Few) -> None:
     kept, ds = few.kept(), few.open()
     assert kept.is_exact()
-    assert kept.ours
+    assert kept.is_ours
     assert kept.write_seconds == few.packing.packed.seconds > 0
     assert kept.total_bytes == sum(file.stat().st_size for file in few.store.rglob("*") if file.is_file())
     assert ds.classes == sorted({sample.source.parent.name for sample in few.samples})
@@ -200,7 +200,7 @@ def test_batches_are_compared_with_what_went_in(few: Few, tmp_path: Path) -> Non
     others = kept_files("others", samples, pixels, read_pixels, write_seconds=6.5)
     store = few.kept()
     rows = time_batches([again, others], store, few.store, no_progress)
-    assert [(row.title, row.batch, row.exact, row.ours) for row in rows] == [
+    assert [(row.title, row.batch, row.is_exact, row.is_ours) for row in rows] == [
         ("again", count, True, False),
         ("others", count, False, False),
         ("cw.pack, a store, one thread", count, True, True),
@@ -241,12 +241,12 @@ def test_nets_that_saw_the_same_are_the_same(few: Few) -> None:
     threads = torch.get_num_threads()
     seen: list[tuple[str, int, int]] = []
     rows = train_nets(feeds, 11, lambda *step: seen.append(step))
-    assert [row.same for row in rows] == [True, True, False]
+    assert [row.is_same for row in rows] == [True, True, False]
     losses = [[step.loss for step in row.steps] for row in rows]
     assert losses[0] == losses[1] != losses[2]
     assert all(0 <= row.waited < 1 and row.images_a_second > 0 and row.step_seconds > 0 for row in rows)
     images = few.count * EPOCHS - BATCH  # the first step counts for nothing
-    assert [(row.images, len(row.steps), row.ours) for row in rows] == [
+    assert [(row.images, len(row.steps), row.is_ours) for row in rows] == [
         (images, 2, True),
         (images, 2, True),
         (images, 2, False),

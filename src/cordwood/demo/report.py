@@ -42,9 +42,9 @@ class SampleRow:
     title: str
     bytes_a_sample: float
     read_seconds: float
-    exact: bool
+    is_exact: bool
     note: str = ""
-    ours: bool = False
+    is_ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class BatchRow:
     write_seconds: float | None
     batch_seconds: float
     batch: int
-    exact: bool
-    ours: bool = False
+    is_exact: bool
+    is_ours: bool = False
 
     @property
     def images_a_second(self) -> float:
@@ -96,9 +96,9 @@ class TrainingRow:
     title: str
     images: int
     steps: Sequence[Step]
-    same: bool
+    is_same: bool
     note: str = ""
-    ours: bool = False
+    is_ours: bool = False
 
     @property
     def seconds(self) -> float:
@@ -135,7 +135,7 @@ class Training:
     @property
     def saved_a_pass(self) -> float:
         """Seconds that a pass over all images takes less by our way than by the first one."""
-        first, ours = self.rows[0], next((row for row in self.rows if row.ours), self.rows[0])
+        first, ours = self.rows[0], next((row for row in self.rows if row.is_ours), self.rows[0])
         images = (first.images + self.warm_up * self.batch) / self.times
         return images / first.images_a_second - images / ours.images_a_second
 
@@ -161,10 +161,10 @@ class ViewRow:
     title: str
     one_view: int
     two_views: int
-    exact: bool
-    shared: bool
-    ours: bool = False
-    trimmed: bool = False  # the file was written by others, and made small afterwards
+    is_exact: bool
+    is_shared: bool
+    is_ours: bool = False
+    was_trimmed: bool = False  # the file was written by others, and made small afterwards
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,11 @@ class Doctored:
     compared: Sequence[str] = ()
     before_ms: float | None = None  # a step, as it is compared; `before_phases` are means
     after_ms: float | None = None
-    same: bool = False  # batches, before and after
-    clear: bool = False  # a difference beyond the noise
+    is_same: bool = False  # batches, before and after
+    is_clear: bool = False  # a difference beyond the noise
 
     @property
-    def closed(self) -> bool:
+    def has_advice(self) -> bool:
         """Whether there was advice to follow."""
         return bool(self.lines)
 

@@ -130,7 +130,9 @@ def compare(sources: list[Path], packing: Packing, folder: Path, progress: Progr
     seconds = time_reading(list(kept.values()), progress)
     rows = []
     for one in kept.values():
-        rows.append(SampleRow(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note, one.ours))
+        rows.append(
+            SampleRow(one.title, one.bytes_a_sample(), seconds[one.title], one.is_exact(), one.note, one.is_ours)
+        )
         progress("comparing bits", len(rows), len(kept))
     batches = time_batches([kept[name] for name in IN_BATCHES], kept[STORE], Path(packing.packed.path), progress)
     return Compared(rows, batches, BASELINE, len(samples), tuple(samples[0].tensor.shape))

@@ -94,7 +94,7 @@ def check_width(out: str, err: str, folder: Path) -> None:
 
 def check_sizes(report: DemoReport) -> None:
     rows = {row.title: row for row in report.compared.rows}
-    assert [title for title, row in rows.items() if not row.exact] == ["JPEG, quality 92"]
+    assert [title for title, row in rows.items() if not row.is_exact] == ["JPEG, quality 92"]
     assert all(row.read_seconds > 0 for row in rows.values())
     shares = {title: report.compared.share(row) for title, row in rows.items()}
     assert shares["torch.save(batch[i])"] > IMAGES - 1  # a slice carries its whole batch
@@ -104,23 +104,23 @@ def check_sizes(report: DemoReport) -> None:
     assert small <= balanced <= fast
     # Of so few images, what a store has besides its samples still shows.
     assert shares["cw.pack, a store (balanced)"] < 1.3 * balanced
-    assert sum(row.ours for row in rows.values()) == 5
-    assert [batch.exact for batch in report.compared.batches] == [True] * 6
-    assert [batch.ours for batch in report.compared.batches] == [False] * 3 + [True] * 3
-    assert [row.title for row in report.views.rows if not row.shared] == ["torch.save(clones of views)"]
+    assert sum(row.is_ours for row in rows.values()) == 5
+    assert [batch.is_exact for batch in report.compared.batches] == [True] * 6
+    assert [batch.is_ours for batch in report.compared.batches] == [False] * 3 + [True] * 3
+    assert [row.title for row in report.views.rows if not row.is_shared] == ["torch.save(clones of views)"]
 
 
 def check_training(report: DemoReport) -> None:
     rows = report.training.rows
-    assert [row.same for row in rows] == [True] * 3
+    assert [row.is_same for row in rows] == [True] * 3
     assert len({tuple(step.loss for step in row.steps) for row in rows}) == 1
-    assert [row.ours for row in rows] == [False, False, True]
+    assert [row.is_ours for row in rows] == [False, False, True]
 
 
 def check_the_loop(report: DemoReport, finding: dict[str, object], folder: Path) -> None:
     """The advice is followed to the letter: what was run and written is what was printed."""
     result = report.doctored
-    assert result.closed
+    assert result.has_advice
     command, _, where, *lines = str(finding["fix"]).splitlines()
     assert result.packing == command == "cordwood pack train:Photographs train.cordwood"
     assert where == f"# {result.where}:" == f"# in train.py, in place of line {finding['line']}:"
@@ -141,10 +141,10 @@ def check_the_loop(report: DemoReport, finding: dict[str, object], folder: Path)
     assert result.before_ms is not None
     assert result.compared[0].count(milliseconds(result.before_ms)) == 1  # the page's picture has the same figure
     fast = re.search(r"([\d.,]+) times as fast", result.compared[0])
-    assert result.clear == (fast is not None)
+    assert result.is_clear == (fast is not None)
     assert fast is None or float(fast[1].replace(",", "")) == pytest.approx(result.times_as_fast, rel=0.01)
     # The batches are the same, and that is looked at.
-    assert result.same
+    assert result.is_same
     images = sorted((report.folder / "images").glob("*/*.jpg"))
     Image.new("RGB", (300, 260), "teal").save(images[11])
     assert not doctor.same_batches(folder / doctor.UNCHANGED, folder / "train.cordwood")

@@ -58,7 +58,7 @@ def test_without_advice_nothing_is_changed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(doctor, "examine", examine)
     seen: list[tuple[str, int, int]] = []
     result = doctor.close_the_loop(tmp_path / "doctor", lambda *step: seen.append(step))
-    assert not result.closed
+    assert not result.has_advice
     assert result.before == silent.verdict
     assert result.before_phases.keys() <= silent.document["phases"].keys()
     assert result.before_phases["wait"] == silent.document["phases"]["wait"]["mean_ms"] > 0

@@ -101,7 +101,7 @@ def test_it_tells_what_was_found() -> None:
 def test_a_gain_that_may_be_noise_is_told_as_such() -> None:
     report = make_report()
     assert "the noise is as large" not in Reader(format_page(report)).text
-    unclear = replace(report, doctored=replace(report.doctored, clear=False))
+    unclear = replace(report, doctored=replace(report.doctored, is_clear=False))
     assert (
         "25.0 ms, by following the doctor's advice; the noise is as large as that" in Reader(format_page(unclear)).text
     )

@@ -197,5 +197,5 @@ def test_packing_is_paid_back_after_some_passes() -> None:
     assert started.paid_back.startswith(
         "took 2.1 s, once, 1.4 of them to start workers, however many images there are; "
     )
-    slower = replace(training, rows=[replace(ours, ours=False), replace(files, ours=True)])
+    slower = replace(training, rows=[replace(ours, is_ours=False), replace(files, is_ours=True)])
     assert slower.paid_back.endswith("takes no less time than from the first way")

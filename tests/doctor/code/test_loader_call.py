@@ -43,7 +43,7 @@ def test_arguments_are_those_that_are_written(tmp_path: Path) -> None:
         "num_workers": "4",
         "collate_fn": "pad",
     }
-    assert call.complete
+    assert call.is_complete
     assert (call.first_line, call.last_line) == (3, 6)
     assert call.with_call("cw.Loader(ds)").startswith("loader = cw.Loader(ds)")
     assert call.makers == ("Photos",)
@@ -97,8 +97,8 @@ def test_what_cannot_be_told_is_not_guessed(tmp_path: Path, text: str) -> None:
 
 
 def test_options_that_are_hidden_are_noticed(tmp_path: Path) -> None:
-    assert not call_in(tmp_path, "loader = DataLoader(data, **options)  # here").complete
-    assert not call_in(tmp_path, "loader = DataLoader(data, *options)  # here").complete
+    assert not call_in(tmp_path, "loader = DataLoader(data, **options)  # here").is_complete
+    assert not call_in(tmp_path, "loader = DataLoader(data, *options)  # here").is_complete
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:

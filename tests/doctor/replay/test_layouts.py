@@ -54,7 +54,7 @@ def test_an_array_taken_over_is_a_suspect_of_that_line() -> None:
     (suspect,) = found(step)
     assert suspect.made_at is not None
     assert suspect.made_at.source == "extra = torch.from_numpy(table.T).double()"
-    assert (suspect.numpy, suspect.once) == (True, False)
+    assert (suspect.is_numpy, suspect.is_kept) == (True, False)
 
 
 def test_a_tensor_older_than_the_step_is_found_by_the_source() -> None:
@@ -68,7 +68,7 @@ def test_a_tensor_older_than_the_step_is_found_by_the_source() -> None:
     (suspect,) = found(step)
     assert suspect.made_at is not None
     assert suspect.made_at.source == "extra = table.t()"
-    assert (suspect.once, suspect.numpy) == (True, False)
+    assert (suspect.is_kept, suspect.is_numpy) == (True, False)
 
 
 def test_matrix_products_take_transposed_factors_as_they_are() -> None:
@@ -175,7 +175,7 @@ def test_mixed_memory_formats_make_both_sides_suspects() -> None:
         turned + straight
 
     both = found(step)
-    assert {(each.made_at.source if each.made_at else "", each.mixed, each.formats) for each in both} == {
+    assert {(each.made_at.source if each.made_at else "", each.is_mixed, each.formats) for each in both} == {
         ("turned = images.permute(0, 3, 1, 2)", False, (torch.contiguous_format, torch.channels_last)),
         ("straight = torch.ones(2, 3, 5, 5)", True, (torch.channels_last,)),
     }

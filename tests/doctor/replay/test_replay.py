@@ -58,7 +58,7 @@ def test_a_replay_gives_every_operation_the_strides_of_the_run() -> None:
 def test_a_contiguous_copy_has_the_consequences_that_it_has_in_the_script() -> None:
     tape, mended = record(training()), record(training(mended=True))
     replayed = Replay(tape).with_contiguous({turned(tape)})
-    expected = [(op.name, recorded_strides(op)) for op in mended.ops if op.name != "aten::clone" or not op.direct]
+    expected = [(op.name, recorded_strides(op)) for op in mended.ops if op.name != "aten::clone" or not op.is_direct]
     # The transposing operation itself shows the strides of the copy that follows it.
     given = [(op.name, [*strides]) for op, strides in zip(tape.ops, replayed.strides(), strict=True)]
     at = next(index for index, op in enumerate(tape.ops) if op.outputs and op.outputs[0].number == turned(tape))
@@ -117,7 +117,7 @@ def test_positions_are_the_real_ones_and_what_depends_on_values_is_given() -> No
         table.sum().item()
 
     tape = record(step)
-    names = [op.name for op in tape.ops if op.opaque]
+    names = [op.name for op in tape.ops if op.is_opaque]
     assert names == ["aten::index.Tensor", "aten::nonzero", "aten::_to_copy", "aten::_local_scalar_dense"]
     replay = Replay(tape)
     assert len(replay.run()) == len(tape.ops)
@@ -196,14 +196,14 @@ def test_an_operation_that_takes_not_all_values_is_given_instead() -> None:
         assert leaf.sample is not None
         leaf.sample.fill_(-1.0)
     replay = replayable(tape)
-    assert [op.name for op in tape.ops if op.opaque] == ["aten::_linalg_check_errors"]
+    assert [op.name for op in tape.ops if op.is_opaque] == ["aten::_linalg_check_errors"]
     assert len(replay.run()) == len(tape.ops)
 
 
 def test_a_step_of_operations_that_cannot_run_again_is_refused() -> None:
     tape = record(lambda: torch.ones(3) * 2)
     for op in tape.ops:
-        op.opaque = True
+        op.is_opaque = True
         op.nanoseconds = 1000
     with pytest.raises(Abstain, match="cannot be run again"):
         op_times(tape)
@@ -224,11 +224,11 @@ def test_leaves_of_a_step_are_copied_in_it_and_those_that_live_on_before_it() ->
     fresh = iter([torch.randn(4, 3).t(), torch.randn(4, 3).t()])
     tape = record(lambda: kept + next(fresh))
     numbers = set(tape.leaves)
-    assert sorted(leaf.kept for leaf in tape.leaves.values()) == [False, True]
+    assert sorted(leaf.is_kept for leaf in tape.leaves.values()) == [False, True]
     replay = Replay(tape).with_contiguous(numbers)
     with replay.leaves.ready(replay.changes) as tensors:
         contiguous = {number: tensors[number].is_contiguous() for number in numbers}
-    assert contiguous == {number: leaf.kept for number, leaf in tape.leaves.items()}
+    assert contiguous == {number: leaf.is_kept for number, leaf in tape.leaves.items()}
     assert replay.strides()[-1] == ((4, 1),) * 3
 
 

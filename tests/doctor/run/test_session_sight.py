@@ -36,7 +36,7 @@ def test_phases_and_modules_and_loaders_are_seen(session: Session) -> None:
     assert steps.phase_ms("transfer") == 0
     assert [type(seen.module) for seen in evidence.modules] == [Net]
     (loader,) = evidence.loaders
-    assert (loader.training, loader.batches, loader.epochs) == (True, 48, 2)
+    assert (loader.is_training, loader.batches, loader.epochs) == (True, 48, 2)
     assert loader.place is not None
     assert loader.place.file == smallnet.__file__
     assert loader.place.source == "iterator = iter(loader)"
@@ -281,7 +281,7 @@ def test_cordwoods_own_loader_is_seen(session: Session, tmp_path: Any) -> None:
         optimizer.step()
     steps = seen_steps(session)
     assert steps.count == 24
-    assert session.evidence.loaders[0].training
+    assert session.evidence.loaders[0].is_training
 
 
 def test_compiled_models_are_left_alone_and_said(session: Session) -> None:

@@ -28,7 +28,7 @@ class KeptSamples:
     read: Callable[[int], torch.Tensor]
     write_seconds: float | None = None  # for all of them; None: they were there already
     note: str = ""
-    ours: bool = False
+    is_ours: bool = False
 
     def bytes_a_sample(self) -> float:
         """The mean size of a sample, with its part of what is shared."""
@@ -51,7 +51,7 @@ def keep(way: Way, samples: list[PreparedImage], folder: Path, progress: Progres
         progress(f"writing: {way.title}", number + 1, len(samples))
     if way.shared:
         (folder / "plan.json").write_bytes(way.shared)
-    return kept_files(way.title, samples, paths, way.read, len(way.shared), seconds, way.note, way.ours)
+    return kept_files(way.title, samples, paths, way.read, len(way.shared), seconds, way.note, way.is_ours)
 
 
 def kept_files(

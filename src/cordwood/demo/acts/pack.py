@@ -64,7 +64,7 @@ def kept_store(samples: list[PreparedImage], packed: Packed) -> KeptSamples:
         return image  # type: ignore[no-any-return]
 
     total = sum(file.stat().st_size for file in Path(packed.path).rglob("*") if file.is_file())
-    return KeptSamples(TITLE, samples, total, read, packed.seconds, ours=True)
+    return KeptSamples(TITLE, samples, total, read, packed.seconds, is_ours=True)
 
 
 def command(folder: Path, path: Path) -> str:
@@ -104,7 +104,7 @@ def time_batches(files: list[KeptSamples], store: KeptSamples, path: Path, progr
             median(seconds[title]),
             size,
             exact[title],
-            way.ours,
+            way.is_ours,
         )
         for title, way, _ in readers
     ]

@@ -46,7 +46,7 @@ class Crop:
     """A part of a photograph: left, upper, right, lower in its pixels, and whether it is mirrored."""
 
     box: tuple[int, int, int, int]
-    mirrored: bool
+    is_mirrored: bool
 
 
 def require_demo_extra() -> None:
@@ -93,7 +93,7 @@ def make_image_folder(
         scale = SHORT_SIDE / min(right - left, lower - upper)
         size = round((right - left) * scale), round((lower - upper) * scale)
         image = photographs[name].resize(size, Image.Resampling.LANCZOS, crop.box)
-        if crop.mirrored:
+        if crop.is_mirrored:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         path = folder / name / f"{number:05d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)

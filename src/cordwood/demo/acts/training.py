@@ -40,7 +40,7 @@ class Feed:
     steps: int
     batches: Callable[[], Iterator[Images]]
     note: Callable[[], str] = lambda: ""
-    ours: bool = False
+    is_ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def from_store(dataset: StoreDataset, order: list[int]) -> Feed:
         ahead = f"it ended with {counted(stats.threads, 'thread')}, and {stats.prefetch} batches ahead"
         return f"{ahead}; a batch was ready for {later - stats.waits} of the {later} steps after the first"
 
-    return Feed("the store, cw.Loader", len(loader), lambda: iter(loader), note, ours=True)
+    return Feed("the store, cw.Loader", len(loader), lambda: iter(loader), note, is_ours=True)
 
 
 def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[TrainingRow]:
@@ -119,7 +119,7 @@ def train_nets(feeds: list[Feed], classes: int, progress: Progress) -> list[Trai
             net.steps,
             all(same_bits(one, other) for one, other in zip(net.weights, nets[0].weights, strict=True)),
             feed.note(),
-            feed.ours,
+            feed.is_ours,
         )
         for feed, net in zip(feeds, nets, strict=True)
     ]

@@ -31,18 +31,18 @@ class ViewWay:
     suffix: str
     write: Callable[[Views, Path], object]
     read: Callable[[Path], Views]
-    ours: bool = True
-    trimmed: bool = False
+    is_ours: bool = True
+    was_trimmed: bool = False
 
 
 def view_ways() -> list[ViewWay]:
     """In the order in which people meet them."""
     return [
-        ViewWay("torch.save(views)", "torch-save", ".pt", torch.save, torch.load, ours=False),
-        ViewWay("torch.save(clones of views)", "torch-clones", ".pt", save_clones, torch.load, ours=False),
+        ViewWay("torch.save(views)", "torch-save", ".pt", torch.save, torch.load, is_ours=False),
+        ViewWay("torch.save(clones of views)", "torch-clones", ".pt", save_clones, torch.load, is_ours=False),
         ViewWay('cw.save(views, "x.pt")', "cw-save", ".pt", save, torch.load),
         ViewWay('cw.save(views, "x.cord")', "cw-save", ".cord", save, load),
-        ViewWay("cw.trim of torch.save's file", "cw-trim", ".pt", save_and_trim, torch.load, trimmed=True),
+        ViewWay("cw.trim of torch.save's file", "cw-trim", ".pt", save_and_trim, torch.load, was_trimmed=True),
     ]
 
 
@@ -71,7 +71,7 @@ def save_views(folder: Path, progress: Progress) -> SavedViews:
         sizes = [path.stat().st_size for path in paths]
         exact = all(same_views(views, way.read(path)) for views, path in zip((one, two), paths, strict=True))
         shared = is_shared(way.read(paths[1]))
-        rows.append(ViewRow(way.title, sizes[0], sizes[1], exact, shared, way.ours, way.trimmed))
+        rows.append(ViewRow(way.title, sizes[0], sizes[1], exact, shared, way.is_ours, way.was_trimmed))
         progress("saving views", len(rows), len(ways))
     return SavedViews(rows, ELEMENTS, STEP, BEHIND)
 

@@ -39,7 +39,7 @@ class Way:
     shared: bytes = b""
     note: str = ""
     only_one_batch: bool = False  # too large to be written for every sample
-    ours: bool = False
+    is_ours: bool = False
 
 
 def all_ways(samples: list[PreparedImage]) -> list[Way]:
@@ -52,7 +52,7 @@ def all_ways(samples: list[PreparedImage]) -> list[Way]:
         Way(f"PNG, level {PNG_LEVEL}", "png", ".png", write_png, read_png),
         Way("WebP, lossless", "webp", ".webp", write_webp, read_image),
         Way(f"JPEG, quality {JPEG_QUALITY}", "jpeg", ".jpg", write_jpeg, read_image),
-        Way('cw.save(batch[i], "x.cord")', "cw-save-cord", ".cord", write_saved, read_loaded, ours=True),
+        Way('cw.save(batch[i], "x.cord")', "cw-save-cord", ".cord", write_saved, read_loaded, is_ours=True),
         *[cordwood_way(samples, goal) for goal in GOALS],
     ]
 
@@ -70,7 +70,9 @@ def cordwood_way(samples: list[PreparedImage], goal: str) -> Way:
         return torch.from_numpy(codecs.decode(path.read_bytes(), plans=plan))
 
     shared = plan.to_json().encode()
-    return Way(f'codecs.encode(x, "{goal}")', f"cordwood-{goal}", ".frame", write, read, shared, str(plan), ours=True)
+    return Way(
+        f'codecs.encode(x, "{goal}")', f"cordwood-{goal}", ".frame", write, read, shared, str(plan), is_ours=True
+    )
 
 
 def reprepare(path: Path) -> torch.Tensor:

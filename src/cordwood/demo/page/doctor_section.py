@@ -19,7 +19,7 @@ def doctor_section(doctored: Doctored) -> Iterator[str]:
         "is asked for one. The doctor runs it, finds what costs most, and tries the cure before it speaks of it.</p>\n"
     )
     yield _transcript([f"$ {doctored.before_command}", doctored.before, doctored.finding])
-    if not doctored.closed:
+    if not doctored.has_advice:
         yield "<p>It had no advice this time, so there was nothing to follow: the machine may have been too busy for a "
         yield "trial to be clear.</p>\n"
         yield _visits({"before": (sum(doctored.before_phases.values()), doctored.before_phases)})
@@ -50,7 +50,7 @@ def doctor_section(doctored: Doctored) -> Iterator[str]:
     yield '<p class="quiet">The verdict tells the mean of all steps. The comparison, and so the picture, tells the '
     yield "median of the means of stretches of the run, with what the first batch of an epoch adds, so that a hiccup "
     yield "does not count; the parts of the bars are shares of all steps.</p>\n"
-    yield f"<p>Same batches before and after, bit for bit: {word(doctored.same)}. "
+    yield f"<p>Same batches before and after, bit for bit: {word(doctored.is_same)}. "
     yield 'The whole reports: <a href="doctor/before.html">before</a>, <a href="doctor/after.html">after</a>.</p>\n'
     yield "</section>\n"
 

@@ -64,17 +64,18 @@ def tiles(report: DemoReport) -> Iterator[str]:
     """One figure an act."""
     compared, training, doctored = report.compared, report.training, report.doctored
     store = compared.rows[-1]
-    kept = "bit for bit the same" if store.exact else "not the same bits"
+    kept = "bit for bit the same" if store.is_exact else "not the same bits"
     yield _tile(times(1 / compared.share(store)), "smaller than torch.save", f"a packed store, {kept}")
-    files, ours = training.rows[0], next(row for row in training.rows if row.ours)
+    files, ours = training.rows[0], next(row for row in training.rows if row.is_ours)
     told = f"{ours.images_a_second:,.0f} images a second, {files.images_a_second:,.0f} from the image files"
     yield _tile(times(ours.images_a_second / files.images_a_second), "the training speed", told)
-    plain, trimmed = report.views.rows[0], next(row for row in report.views.rows if row.trimmed)
-    told = f"{human(plain.two_views)} become {human(trimmed.two_views)}" + (", still shared" if trimmed.shared else "")
+    plain, trimmed = report.views.rows[0], next(row for row in report.views.rows if row.was_trimmed)
+    still = ", still shared" if trimmed.is_shared else ""
+    told = f"{human(plain.two_views)} become {human(trimmed.two_views)}{still}"
     yield _tile(times(plain.two_views / trimmed.two_views), "smaller, once trimmed", told)
     if doctored.times_as_fast is not None:
         steps = f"{milliseconds(doctored.before_ms)} a step become {milliseconds(doctored.after_ms)}"
-        sure = "" if doctored.clear else "; the noise is as large as that"
+        sure = "" if doctored.is_clear else "; the noise is as large as that"
         told = f"{steps}, by following the doctor's advice{sure}"
         yield _tile(times(doctored.times_as_fast), "the speed of a sick script", told)
 

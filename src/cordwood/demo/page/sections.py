@@ -80,10 +80,10 @@ def compared_section(compared: Compared) -> Iterator[str]:
     slowest = max(row.read_seconds for row in compared.rows)
     rows = []
     for row in compared.rows:
-        colour = OURS if row.ours else TODAY
+        colour = OURS if row.is_ours else TODAY
         size = bar_cell(compared.share(row), colour, f"{row.bytes_a_sample:,.0f} B", "size")
         read = bar_cell(row.read_seconds / slowest, colour, f"{row.read_seconds * 1000:.2f} ms", "read")
-        rows.append(([size, read, answer(row.exact, "same bits")], row.title, row.ours))
+        rows.append(([size, read, answer(row.is_exact, "same bits")], row.title, row.is_ours))
     yield bar_table("Ways to keep a sample", ("way to keep it", "bytes a sample", "to read one", "same bits"), rows)
     many = compared.batches[0].batch
     yield f"<p>Now as training reads them: batches of {many} in random order, without workers.</p>\n"
@@ -93,14 +93,14 @@ def compared_section(compared: Compared) -> Iterator[str]:
             [
                 bar_cell(
                     batch.images_a_second / fastest,
-                    OURS if batch.ours else TODAY,
+                    OURS if batch.is_ours else TODAY,
                     f"{batch.images_a_second:,.0f}/s",
                     "images",
                 ),
-                answer(batch.exact, "same bits"),
+                answer(batch.is_exact, "same bits"),
             ],
             batch.title,
-            batch.ours,
+            batch.is_ours,
         )
         for batch in compared.batches
     ]
@@ -140,12 +140,12 @@ def views_section(views: Views) -> Iterator[str]:
     rows: list[Line] = [
         (
             [
-                bar_cell(row.two_views / largest, OURS if row.ours else TODAY, f"{row.two_views:,} B", "size"),
-                answer(row.exact, "same bits"),
-                answer(row.shared, "still shared"),
+                bar_cell(row.two_views / largest, OURS if row.is_ours else TODAY, f"{row.two_views:,} B", "size"),
+                answer(row.is_exact, "same bits"),
+                answer(row.is_shared, "still shared"),
             ],
             row.title,
-            row.ours,
+            row.is_ours,
         )
         for row in views.rows
     ]
@@ -161,7 +161,7 @@ def training_section(training: Training) -> Iterator[str]:
     drawn = [Curve(row.title, colour, smoothed(row.steps)) for row, colour in zip(rows, _colours(rows), strict=True)]
     top = 1.05 * max(loss for line in drawn for _, loss in line.points)
     yield section("4", "A small net, trained side by side")
-    same = "end with the same weights, bit for bit" if all(row.same for row in rows) else "differ in their weights"
+    same = "end with the same weights, bit for bit" if all(row.is_same for row in rows) else "differ in their weights"
     yield (
         f"<p>The net sees every image {counted(training.times, 'time')}, in batches of {training.batch}. Batches and "
         f"their order are the same in all ways, so the nets {same}; what differs is the time.</p>\n"
@@ -189,16 +189,16 @@ def training_section(training: Training) -> Iterator[str]:
             [
                 bar_cell(
                     row.images_a_second / fastest,
-                    OURS if row.ours else TODAY,
+                    OURS if row.is_ours else TODAY,
                     f"{row.images_a_second:,.0f}/s",
                     "images",
                 ),
                 figure_cell(f"{row.waited:.1%}", "waiting"),
                 figure_cell(f"{row.step_seconds * 1000:.1f} ms", "a step takes"),
-                answer(row.same, "same weights"),
+                answer(row.is_same, "same weights"),
             ],
             row.title,
-            row.ours,
+            row.is_ours,
         )
         for row in rows
     ]
@@ -217,4 +217,4 @@ def training_section(training: Training) -> Iterator[str]:
 def _colours(rows: Sequence[TrainingRow]) -> Iterator[str]:
     others = iter(FEEDS)
     for row in rows:
-        yield OURS if row.ours else next(others)
+        yield OURS if row.is_ours else next(others)

@@ -181,7 +181,7 @@ def format_report(report: DemoReport) -> str:
 def transcript(doctored: Doctored) -> Iterator[str]:
     """What was typed, what was answered, and what was changed."""
     yield from (f"$ {doctored.before_command}", doctored.before, doctored.finding, "")
-    if not doctored.closed:
+    if not doctored.has_advice:
         yield "no advice, so there was nothing to follow: is the machine busy with something else?"
         return
     if doctored.packing:
@@ -194,7 +194,7 @@ def transcript(doctored: Doctored) -> Iterator[str]:
     yield "command and lines are taken from the finding as it prints them"
     yield "predicted: what it said they save"
     yield "a verdict tells the mean of all steps, compare the median of the means of stretches of the run"
-    yield f"same batches before and after, bit for bit: {word(doctored.same)}"
+    yield f"same batches before and after, bit for bit: {word(doctored.is_same)}"
 
 
 def word(yes: bool) -> str:
@@ -210,7 +210,7 @@ def _told(lines: list[str] | Iterator[str]) -> list[str]:
 
 def _cells(row: SampleRow, share: float) -> tuple[str, ...]:
     read = milliseconds(row.read_seconds * 1000)
-    return (row.title, f"{row.bytes_a_sample:,.0f}", f"{share:.1%}", read, word(row.exact))
+    return (row.title, f"{row.bytes_a_sample:,.0f}", f"{share:.1%}", read, word(row.is_exact))
 
 
 def _batch_cells(row: BatchRow) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ def _batch_cells(row: BatchRow) -> tuple[str, ...]:
         "-" if row.write_seconds is None else milliseconds(row.write_seconds * 1000),
         milliseconds(row.batch_seconds * 1000),
         f"{row.images_a_second:,.0f}",
-        word(row.exact),
+        word(row.is_exact),
     )
 
 
@@ -229,9 +229,9 @@ def _training_cells(row: TrainingRow) -> tuple[str, ...]:
         f"{row.images_a_second:,.0f}",
         f"{row.waited:.1%}",
         milliseconds(row.step_seconds * 1000),
-        word(row.same),
+        word(row.is_same),
     )
 
 
 def _view_cells(row: ViewRow) -> tuple[str, ...]:
-    return (row.title, f"{row.one_view:,}", f"{row.two_views:,}", word(row.exact), word(row.shared))
+    return (row.title, f"{row.one_view:,}", f"{row.two_views:,}", word(row.is_exact), word(row.is_shared))

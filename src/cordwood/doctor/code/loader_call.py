@@ -54,7 +54,7 @@ class LoaderCall:
     call: str  # the part of it that is the call
     dataset: str
     arguments: dict[str, str]  # by name, without the dataset
-    complete: bool  # no *args or **options hide some
+    is_complete: bool  # no *args or **options hide some
     makers: tuple[str, ...]  # names of the module that are the dataset, or make it when called without arguments
     can_be_imported: bool
 
@@ -91,7 +91,7 @@ def find_loader_call(place: CodeLine | None) -> LoaderCall | None:
         call=_dedented(source, node, statement.col_offset),
         dataset=_text(source, dataset),
         arguments={name: _text(source, value) for name, value in arguments.items()},
-        complete=complete,
+        is_complete=complete,
         makers=makers,
         can_be_imported=_can_be_imported(tree, makers),
     )

@@ -88,7 +88,7 @@ class LoaderSeen:
     made_at: CodeLine | None = None  # where it was made, if the doctor was there
     batches: int = 0
     epochs: int = 0
-    training: bool = False  # a backward pass followed one of its batches
+    is_training: bool = False  # a backward pass followed one of its batches
     last_batch: Any = None  # of the first few: for replays; None if it was too large to keep
 
     def more_batches(self, count: int) -> None:
@@ -214,7 +214,7 @@ class RetainedTensors:
     bytes_a_step: float
     nodes_a_step: float  # of autograd graphs
     elements: int = 1  # of the largest of them
-    emptied: bool = False  # there were fewer again later on
+    was_emptied: bool = False  # there were fewer again later on
 
 
 @dataclass
@@ -275,7 +275,7 @@ class Evidence:
 
     def training_loader(self) -> LoaderSeen:
         """The loader that feeds training, the busiest if there are several."""
-        training = [seen for seen in self.loaders if seen.training]
+        training = [seen for seen in self.loaders if seen.is_training]
         if not training:
             raise Abstain("no loader was seen that feeds training")
         return max(training, key=lambda seen: seen.batches)

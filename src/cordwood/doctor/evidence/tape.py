@@ -74,8 +74,8 @@ class Op:
     arguments: tuple[tuple[Any, ...], dict[str, Any]]  # with a Ref for every tensor
     result: Any  # the same for what it returned; None where that is no tensor
     nanoseconds: int  # inside the operation, on the step that was watched
-    direct: bool = False  # called by the user's own line, not by library code below it
-    opaque: bool = False  # cannot be run again: what it made is a leaf, and its recorded time counts
+    is_direct: bool = False  # called by the user's own line, not by library code below it
+    is_opaque: bool = False  # cannot be run again: what it made is a leaf, and its recorded time counts
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ class TapeLeaf:
     meta: TensorMeta
     values: torch.Tensor | None = None  # all of them: integers and booleans, while they are small
     sample: torch.Tensor | None = None  # some of them: to make others like them
-    kept: bool = False  # lives from step to step: the same memory was there in the step watched before
-    numpy: bool = False  # shares memory with a NumPy array
+    is_kept: bool = False  # lives from step to step: the same memory was there in the step watched before
+    is_numpy: bool = False  # shares memory with a NumPy array
     place: CodeLine | None = None  # where it was made, if that was seen
     first_use: int = 0  # index of the first operation that takes it
 
@@ -100,7 +100,7 @@ class Tape:
     leaves: dict[int, TapeLeaf]
     loss: int | None = None  # the number of the tensor that backward was called on
     step_ms: float = 0.0  # as it was watched, so slower than others
-    constant_shapes: bool = True  # the step watched before did the same on tensors of the same shapes
+    has_constant_shapes: bool = True  # the step watched before did the same on tensors of the same shapes
     earlier_places: frozenset[CodeLine] | None = None  # lines of the step watched before; None if there was none
     classes: dict[str, str] = field(default_factory=dict)  # of modules, by their paths
     op_ms: list[float] | None = field(default=None, repr=False)  # filled by `op_times`: replayed once for all who ask

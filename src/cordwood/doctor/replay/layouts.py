@@ -33,9 +33,9 @@ class Suspect:
     )  # lines that use them -> milliseconds of those operations
     at_stake_ms: float = 0.0  # of all operations that take them: a change cannot save more
     convolved_ms: float = 0.0  # the part of it that convolutions take
-    mixed: bool = False  # not odd in itself, but of another memory format than what it is combined with
-    numpy: bool = False  # the memory is that of a NumPy array
-    once: bool = False  # lives from step to step, so it is mended once
+    is_mixed: bool = False  # not odd in itself, but of another memory format than what it is combined with
+    is_numpy: bool = False  # the memory is that of a NumPy array
+    is_kept: bool = False  # lives from step to step, so it is mended once
     made_by: str = ""  # the operation, such as "aten::t"
 
 
@@ -151,7 +151,7 @@ class _Search:
         for origin in self._stakes:
             leaf = self._tape.leaves.get(origin)
             start = self._maker.get(origin, -1)
-            end = len(self._tape.ops) if leaf is not None and leaf.kept else self._last_use.get(origin, start)
+            end = len(self._tape.ops) if leaf is not None and leaf.is_kept else self._last_use.get(origin, start)
             if any(start < index < end for index in writes.get(self._metas[origin].storage, ())):
                 self._barred.add(origin)
 
@@ -166,13 +166,13 @@ class _Search:
             op = None if leaf is not None or maker is None else self._tape.ops[maker]
             place = leaf.place if leaf is not None else op.place if op is not None else None
             mixed = origin in self._mixed
-            once = leaf is not None and leaf.kept
+            kept = leaf is not None and leaf.is_kept
             # Tensors that no line of the step made are told apart by the line that takes them first.
             taker = self._tape.ops[min(stakes)].place if place is None else None
-            suspect = lines.setdefault((place, mixed, once, taker), Suspect(place, mixed=mixed, once=once))
+            suspect = lines.setdefault((place, mixed, kept, taker), Suspect(place, is_mixed=mixed, is_kept=kept))
             suspect.numbers.add(origin)
             suspect.metas.append(self._metas[origin])
-            suspect.numpy = suspect.numpy or (leaf is not None and leaf.numpy)
+            suspect.is_numpy = suspect.is_numpy or (leaf is not None and leaf.is_numpy)
             suspect.made_by = op.name if op is not None else ""
             indices.setdefault(id(suspect), set()).update(stakes)
         for suspect in lines.values():
@@ -191,8 +191,8 @@ class _Search:
             # The heaviest line is the one that is told of; the others of this suspect use the same tensors.
             origin = origin_of(max(suspect.takers, key=lambda place: suspect.takers[place]))
             if origin is not None:
-                suspect.made_at, suspect.numpy = origin
-        if suspect.mixed:
+                suspect.made_at, suspect.is_numpy = origin
+        if suspect.is_mixed:
             suspect.formats = (channels_last_of(suspect.metas[0]),)
         elif are_images(suspect) and len({len(meta.shape) for meta in suspect.metas}) == 1:
             suspect.formats = (torch.contiguous_format, channels_last_of(suspect.metas[0]))
@@ -209,7 +209,7 @@ class _Search:
         op = self._tape.ops[self._maker[origin]]
         if op.phase not in ("forward", "other") or op.place is None:
             return False
-        return op.direct or any(self._tape.ops[index].place != op.place for index in stakes)
+        return op.is_direct or any(self._tape.ops[index].place != op.place for index in stakes)
 
 
 def channels_last_of(meta: TensorMeta) -> torch.memory_format:

@@ -56,7 +56,7 @@ class Leaves:
             tensors = dict(self._tensors)
             for number, memory_format in changes.items():
                 leaf = self._tape.leaves.get(number)
-                if leaf is not None and leaf.kept:
+                if leaf is not None and leaf.is_kept:
                     tensors[number] = self._mended(number, memory_format)
             yield tensors
 

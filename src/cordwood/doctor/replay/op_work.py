@@ -68,7 +68,7 @@ def is_view(op: Op) -> bool:
 
 def _cost_of_call(op: Op, plain: float) -> float:
     """Milliseconds of the call alone; where the operation does not run on so few elements, those of a plain one."""
-    if op.opaque or not op.inputs or not _runs_on_any_size(op.func):
+    if op.is_opaque or not op.inputs or not _runs_on_any_size(op.func):
         return plain
     metas = {meta.number: meta for meta in op.inputs}
     positional, named = op.arguments

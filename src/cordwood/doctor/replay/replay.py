@@ -47,7 +47,7 @@ class Replay:
         self._copies: dict[int, list[int]] = {}  # index of an operation -> leaves to copy just before it
         for number in self.changes:
             leaf = tape.leaves.get(number)
-            if leaf is not None and not leaf.kept:
+            if leaf is not None and not leaf.is_kept:
                 self._copies.setdefault(leaf.first_use, []).append(number)
         self._dead_after = _last_uses(tape)
         self.at = 0  # the operation that runs, or that failed
@@ -81,7 +81,7 @@ class Replay:
             self.at = index
             for number in self._copies.get(index, ()):
                 copied += self._copy(tensors, number)
-            if op.opaque:
+            if op.is_opaque:
                 spent.append((op.nanoseconds + copied) / 1e6)
             else:
                 elapsed, result = self._call(op, tensors, wait)
@@ -150,7 +150,7 @@ def _last_uses(tape: Tape) -> list[list[int]]:
 
 def replayable(tape: Tape) -> Replay:
     """The tape as a program that was seen to run through; abstains, with the reason, if it does not."""
-    opaque = sum(op.nanoseconds for op in tape.ops if op.opaque) / 1e6
+    opaque = sum(op.nanoseconds for op in tape.ops if op.is_opaque) / 1e6
     if opaque > _OPAQUE_SHARE * tape.recorded_ms:
         raise Abstain("most of a step's time is in operations that cannot be run again")
     for _ in range(_MOST_FAILURES):
@@ -163,7 +163,7 @@ def replayable(tape: Tape) -> Replay:
             # The values are not the real ones, and not every operation takes all values.
             failed = tape.ops[replay.at]
             why = f"{failed.name}: {type(error).__name__}: {error}"
-            failed.opaque = True
+            failed.is_opaque = True
             for meta in failed.outputs:
                 if all(meta.number != each.number for each in failed.inputs):
                     tape.leaves[meta.number] = TapeLeaf(meta, first_use=replay.at)

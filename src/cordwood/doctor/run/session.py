@@ -312,14 +312,14 @@ class diagnose:  # noqa: N801 - used as a function is
     ) -> None:
         self._session = Session(model=model, loader=loader, steps=steps, seconds=seconds)
         self._report: Report | None = None
-        self._began = False
+        self._has_begun = False
         self._raised = ""  # what ended the block before it was done
 
     def __enter__(self) -> "diagnose":
-        if self._began:
+        if self._has_begun:
             raise UsageError("this diagnosis has had its block: make another one, with cw.diagnose() as d, for another")
         self._session.attach()
-        self._began = True
+        self._has_begun = True
         return self
 
     def __exit__(
@@ -333,7 +333,7 @@ class diagnose:  # noqa: N801 - used as a function is
     def report(self) -> "Report":
         """The report; the first time it is asked for, rules judge, which takes some seconds."""
         if self._report is None:
-            if not self._began:
+            if not self._has_begun:
                 raise UsageError("the report is there after the `with` block, and that has not begun: with d: train()")
             if self._session._is_attached:
                 raise UsageError("the report is there after the `with` block: what it tells of is still under way")

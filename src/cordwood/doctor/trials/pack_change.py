@@ -132,7 +132,7 @@ def check_order(loader: Any) -> None:
 def _options(loader: Any, call: LoaderCall | None) -> list[str]:
     written = call.arguments if call is not None else {}
     options = [f"batch_size={written.get('batch_size', loader.batch_size)}"]
-    options.extend(_order(loader, written, call is None or call.complete))
+    options.extend(_order(loader, written, call is None or call.is_complete))
     if loader.drop_last:
         options.append(f"drop_last={written.get('drop_last', True)}")
     if "collate_fn" in written and written["collate_fn"] != "None":

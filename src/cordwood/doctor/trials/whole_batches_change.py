@@ -31,7 +31,7 @@ def whole_batches(seen: LoaderSeen, setting: Setting) -> str:
     call = find_loader_call(seen.made_at)
     if call is None and seen.made_at is not None and Path(seen.made_at.file).is_file():
         raise Abstain("no single line of the script makes the DataLoader, so no change can be written down")
-    if call is not None and not call.complete:
+    if call is not None and not call.is_complete:
         raise Abstain("the call of the DataLoader does not show all of its arguments, so no change can be written down")
     name = iterated_name(seen.place) or "loader"
     dataset, first = _dataset(call, name)

@@ -57,7 +57,7 @@ def test_what_is_emptied_after_each_epoch_is_told_so(steps: int, emptied: bool) 
             probe.end(number, watched)
     probe.finish(evidence, watched)
     assert evidence.memory is not None
-    found = {kept.name: (kept.emptied, kept.elements) for kept in evidence.memory.leaks}
+    found = {kept.name: (kept.was_emptied, kept.elements) for kept in evidence.memory.leaks}
     assert found == {"outputs": (emptied, 4), "total": (emptied, 1)}
 
 

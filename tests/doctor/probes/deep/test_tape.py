@@ -70,16 +70,16 @@ def test_results_are_the_same_bit_for_bit(optimizer: Any, options: dict[str, Any
 def test_every_operation_is_there_with_its_module_and_its_line() -> None:
     _, step = training(torch.optim.SGD)
     tape = record(step)
-    assert tape.constant_shapes
+    assert tape.has_constant_shapes
     assert tape.step == STEPS[1]
     by_name = {op.name: op for op in tape.ops}
     assert by_name["aten::native_batch_norm"].module == "norm"
     assert tape.classes["norm"] == "BatchNorm2d"
     convolution = by_name["aten::convolution"]
-    assert (convolution.module, convolution.direct) == ("conv", False)
+    assert (convolution.module, convolution.is_direct) == ("conv", False)
     assert [meta.shape for meta in convolution.inputs] == [(6, 3, 8, 8), (4, 3, 3, 3), (4,)]
     assert [meta.shape for meta in convolution.outputs] == [(6, 4, 6, 6)]
-    assert by_name["aten::relu_"].direct
+    assert by_name["aten::relu_"].is_direct
     assert by_name["aten::relu_"].inputs == by_name["aten::relu_"].outputs
     assert by_name["aten::nll_loss_forward"].module == ""
     assert tape.loss == by_name["aten::nll_loss_forward"].outputs[0].number
@@ -170,17 +170,17 @@ def test_arrays_are_known_with_the_line_that_took_them_over() -> None:
     arrays = {leaf.place.line: leaf for leaf in tape.leaves.values() if leaf.place is not None}
     line = line_of(tape, "extra + other.t()")
     assert [arrays[line - 2].meta.stride, arrays[line - 1].meta.stride] == [(1, 2), (2, 1)]
-    assert all(leaf.numpy for leaf in arrays.values())
+    assert all(leaf.is_numpy for leaf in arrays.values())
     old = next(leaf for leaf in tape.leaves.values() if leaf.place is None)
-    assert (old.kept, old.numpy) == (True, False)
-    assert not arrays[line - 2].kept
+    assert (old.is_kept, old.is_numpy) == (True, False)
+    assert not arrays[line - 2].is_kept
 
 
 def test_leaves_that_live_on_are_told_from_those_of_a_step() -> None:
     weight, batches = torch.ones(2), iter([torch.zeros(2), torch.zeros(2)])
     tape = record(lambda: weight + next(batches))
-    assert [leaf.kept for leaf in tape.leaves.values()] == [True, False]
-    assert [leaf.kept for leaf in record(lambda: weight * 2, times=1).leaves.values()] == [False]
+    assert [leaf.is_kept for leaf in tape.leaves.values()] == [True, False]
+    assert [leaf.is_kept for leaf in record(lambda: weight * 2, times=1).leaves.values()] == [False]
 
 
 def test_integers_are_kept_whole_and_of_others_a_sample() -> None:
@@ -216,7 +216,7 @@ def test_no_tensor_outlives_the_step() -> None:
 def test_shapes_that_vary_are_noticed() -> None:
     sizes = iter((3, 4))
     tape = record(lambda: torch.ones(next(sizes)) + 1)
-    assert not tape.constant_shapes
+    assert not tape.has_constant_shapes
     assert tape.earlier_places == frozenset(op.place for op in tape.ops if op.place is not None)
 
 

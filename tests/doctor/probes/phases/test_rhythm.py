@@ -61,7 +61,7 @@ class Loop:
         for name in CLOCKS:
             self._undone.enter_context(patch(f"cordwood.doctor.probes.phases.{name}.perf_counter_ns", lambda: self.now))
         self.recorder = Recorder(Evidence(), self._hear)
-        self.recorder.rhythm.allowed = in_rhythm
+        self.recorder.rhythm.is_allowed = in_rhythm
         self.recorder.tracker.heard_from = heard_from
         modules, passes, loops = ModuleProbe(self.recorder), PassProbe(self.recorder), LoopProbe(self.recorder)
         self.recorder.tracker.validation_ended = modules._validated
@@ -243,7 +243,7 @@ def seen_by(loop: Loop) -> dict[str, Any]:
         "first waits": None if steps is None else steps.first_waits.tolist(),
         "count": tracker.count,
         "batches": tracker.batches,
-        "loaders": [(seen.batches, seen.epochs, seen.training) for seen in evidence.loaders],
+        "loaders": [(seen.batches, seen.epochs, seen.is_training) for seen in evidence.loaders],
         "modules": [seen.training_calls for seen in loop.recorder.watched.modules],
         "validation": [
             (seen.batches, seen.milliseconds, seen.with_gradients, seen.in_train_mode) for seen in evidence.validation

@@ -209,8 +209,8 @@ def test_validation_is_told_apart(run: Run) -> None:
     assert steps.count == 12
     assert run.validated == [12.0] * 6
     assert set(map(tuple, steps.times.tolist())) == {(1, 0, 2, 4, 8, 0)}
-    assert train.training
-    assert not validation.training
+    assert train.is_training
+    assert not validation.is_training
     assert steps.first_waits.tolist() == []  # validation's are none of training's
 
 
@@ -357,8 +357,8 @@ def test_both_of_two_loaders_feed_training(run: Run) -> None:
         run.forward()
         run.backward()
         run.update(optimizer)
-    assert labelled.training
-    assert unlabelled.training
+    assert labelled.is_training
+    assert unlabelled.is_training
     assert run.ended == [0, 1, 2]
 
 

@@ -67,7 +67,7 @@ def test_a_small_or_unsure_gain_is_not_said(gains: list[Gain], gain: Gain) -> No
 @pytest.mark.parametrize(
     "evidence",
     [
-        evidence_of(constant_shapes=False),
+        evidence_of(has_constant_shapes=False),
         evidence_of(share=0.02),
         evidence_of(op("aten::mm"), op("aten::convolution", CPU)),
     ],

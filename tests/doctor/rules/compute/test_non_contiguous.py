@@ -54,7 +54,7 @@ def gains(monkeypatch: pytest.MonkeyPatch, of: Callable[[Replay], float], spread
 
 
 def leaf_numbers(tape: Tape) -> set[int]:
-    return {number for number, leaf in tape.leaves.items() if leaf.numpy}
+    return {number for number, leaf in tape.leaves.items() if leaf.is_numpy}
 
 
 def test_a_measured_gain_is_told_with_line_users_and_both_cures(monkeypatch: pytest.MonkeyPatch) -> None:

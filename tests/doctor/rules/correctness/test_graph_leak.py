@@ -67,8 +67,8 @@ def test_of_several_elements_no_number_can_be_made() -> None:
 
 
 def test_what_is_emptied_does_not_grow_for_ever() -> None:
-    small = RetainedTensors("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0, emptied=True)
-    large = RetainedTensors("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0, emptied=True)
+    small = RetainedTensors("losses", place("losses.append(loss)"), 1.0, 5_000.0, 10.0, was_emptied=True)
+    large = RetainedTensors("outputs", place("outputs.append(out)"), 1.0, 200_000.0, 10.0, was_emptied=True)
     assert [finding.level for finding in judged(small, large)] == ["info", "medium"]
     assert judged(small)[0].message.endswith("after each step: about 5.0 kB more a step, until it is emptied")
 

@@ -52,7 +52,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[PackTrial]:
 
 def evidence_of(loader: Any, wait: float = 30.0, rest: float = 20.0, **options: Any) -> Evidence:
     evidence = make_evidence({"wait": wait, "forward": rest}, jitter=0.0)
-    evidence.loaders.append(LoaderSeen(loader, CodeLine("train.py", 7), training=True, batches=60))
+    evidence.loaders.append(LoaderSeen(loader, CodeLine("train.py", 7), is_training=True, batches=60))
     for name, value in options.items():
         setattr(evidence, name, value)
     return evidence

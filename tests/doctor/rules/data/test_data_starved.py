@@ -38,7 +38,7 @@ def evidence_of(
 ) -> Evidence:
     evidence = make_evidence(steps=steps, jitter=jitter, wait=wait, forward=20.0)
     evidence.fetches = fetches
-    evidence.loaders.append(LoaderSeen(object(), ITERATED, batches=60, epochs=1, training=True))
+    evidence.loaders.append(LoaderSeen(object(), ITERATED, batches=60, epochs=1, is_training=True))
     return evidence
 
 
@@ -134,7 +134,7 @@ def test_the_spread_comes_from_blocks_of_steps() -> None:
 def drawing_anew(workers: int, wait: float = 30.0, batch_size: int = 8) -> Evidence:
     evidence = evidence_of(wait=wait, fetches=replace(FETCHES, workers=workers, lines=[]), jitter=0.0)
     loader = DataLoader(TensorDataset(torch.arange(64.0)), batch_size, shuffle=True, num_workers=workers)
-    evidence.loaders[0] = LoaderSeen(loader, ITERATED, batches=60, epochs=60, training=True)
+    evidence.loaders[0] = LoaderSeen(loader, ITERATED, batches=60, epochs=60, is_training=True)
     return evidence
 
 

@@ -38,7 +38,7 @@ def evidence_of(
 ) -> Evidence:
     options = {"batch_size": 8, "shuffle": True, "num_workers": workers, **options}
     evidence = make_evidence({"wait": wait, "forward": 150.0 - wait - other, "other": other}, jitter=0.0)
-    seen = LoaderSeen(DataLoader(DATA, **options), DRAWN, batches=batches, epochs=epochs, training=True)
+    seen = LoaderSeen(DataLoader(DATA, **options), DRAWN, batches=batches, epochs=epochs, is_training=True)
     evidence.loaders.append(seen)
     return evidence
 

@@ -38,7 +38,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[WholeTrial]:
 def evidence_of(loader: Any = None, wait: float = 3.2, epochs: int = 1) -> Evidence:
     evidence = make_evidence({"wait": wait, "forward": 4.0 - wait}, jitter=0.0)
     loader = DataLoader(DATA, batch_size=8, shuffle=True, drop_last=True) if loader is None else loader
-    evidence.loaders.append(LoaderSeen(loader, None, MADE, batches=60, epochs=epochs, training=True))
+    evidence.loaders.append(LoaderSeen(loader, None, MADE, batches=60, epochs=epochs, is_training=True))
     return evidence
 
 

@@ -24,7 +24,7 @@ GAIN = Gain(saves_ms=20.0, spread_ms=1.0, before_ms=50.0, after_ms=30.0, pairs=7
 def evidence_of(workers: int = 0, epochs: int = 1, wait: float = 30.0, **others: Any) -> Evidence:
     loader = DataLoader(TensorDataset(torch.arange(64.0)), num_workers=workers)
     evidence = make_evidence(wait=wait, forward=20.0, **others)
-    evidence.loaders.append(LoaderSeen(loader, ITERATED, MADE, batches=60 * epochs, epochs=epochs, training=True))
+    evidence.loaders.append(LoaderSeen(loader, ITERATED, MADE, batches=60 * epochs, epochs=epochs, is_training=True))
     return evidence
 
 

@@ -27,6 +27,6 @@ def fetch_probe(patches: Patches, folder: Path, disturbed: Callable[[], object])
 
 def collect_fetches(folder: Path, evidence: Evidence) -> Fetches | None:
     """What was seen of it."""
-    training = [seen for seen in evidence.loaders if seen.training]
+    training = [seen for seen in evidence.loaders if seen.is_training]
     dataset = getattr(training[0].loader, "dataset", None) if training else None
     return install.collect(folder, dataset)

@@ -94,7 +94,7 @@ class Taping(TorchDispatchMode):
             inputs: list[TensorMeta] = []
             phase, line, mark = self._whereabouts(frame)
             op = Op(func.name(), func, phase, None, "", inputs, [], ((), {}), None, 0, is_users(frame.f_code))
-            op.opaque = func.namespace not in _PURE or _depends_on_values(func, args, kwargs)
+            op.is_opaque = func.namespace not in _PURE or _depends_on_values(func, args, kwargs)
             op.arguments = self._noting(args, op, line, mark), self._noting(kwargs, op, line, mark)
             if self.loss is None and frame.f_code is _make_grads.__code__ and inputs:
                 self.loss = inputs[0].number
@@ -158,7 +158,7 @@ class Taping(TorchDispatchMode):
         if structure is None or isinstance(structure, _WORDS):
             return structure
         if not isinstance(structure, torch.Generator):  # a replay draws from its own numbers, never from the script's
-            op.opaque = True
+            op.is_opaque = True
         return None
 
     def _unseen_view(self, meta: TensorMeta, base: TensorMeta, op: Op) -> Op:
@@ -173,7 +173,7 @@ class Taping(TorchDispatchMode):
     def _noting_result(self, structure: Any, op: Op) -> Any:
         if isinstance(structure, torch.Tensor):
             meta = self.table.made(structure, op.inputs)
-            if op.opaque and all(meta.number != each.number for each in op.inputs):
+            if op.is_opaque and all(meta.number != each.number for each in op.inputs):
                 self.table.given(structure, meta, len(self.noted) - 1)
             op.outputs.append(meta)
             return Ref(meta.number)

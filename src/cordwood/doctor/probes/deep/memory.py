@@ -46,7 +46,7 @@ class HeldTensors:
     nbytes: int = 0
     nodes: int = 0
     elements: int = 1  # of the largest
-    counted: bool = True  # False: there were more nodes than are counted
+    was_counted: bool = True  # False: there were more nodes than are counted
     survivors: int = 0  # of the look before
     alive: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ class MemoryProbe(DeepProbe):
         self._looks: list[MemorySnapshot] = []
         self._later: list[MemorySnapshot] = []
         self._grows = False
-        self._blind = False  # no function of the user's is known by its source
+        self._is_blind = False  # no function of the user's is known by its source
 
     def wants(self, step: int) -> bool:
         return step in _LOOKS or (self._grows and step in _LATER)
@@ -84,7 +84,7 @@ class MemoryProbe(DeepProbe):
     def end(self, step: int, watched: WatchedScript) -> None:
         if watched.thread() is None:
             return  # the run ended within the step
-        self._blind = next(user_frames(sys._getframe(1)), None) is None
+        self._is_blind = next(user_frames(sys._getframe(1)), None) is None
         tensors = _with_graph()
         before = self._looks[-1].groups if self._looks else {}
         groups = _groups(tensors, before)
@@ -97,7 +97,7 @@ class MemoryProbe(DeepProbe):
             self._grows = bool(leaks(self._looks))
 
     def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
-        if self._blind:
+        if self._is_blind:
             evidence.missing[self.signal] = "the script's source cannot be read: who holds which tensors cannot be told"
             return
         if len(self._looks) < 2:
@@ -108,7 +108,7 @@ class MemoryProbe(DeepProbe):
         steps = last.step - first.step
         found = leaks(self._looks)
         for kept in found:
-            kept.emptied = _fell([last, *self._later], kept.name)
+            kept.was_emptied = _fell([last, *self._later], kept.name)
         evidence.memory = MemorySeen(
             steps=steps,
             leaks=found,
@@ -127,7 +127,7 @@ def leaks(looks: list[MemorySnapshot]) -> list[RetainedTensors]:
         counts = [0 if group is None else group.tensors for group in seen]
         nodes = [0 if group is None else group.nodes for group in seen]
         piles_up = last.survivors > 1 and _grows(counts) and last.survivors >= counts[-2]
-        sums_up = len(looks) > 2 and last.counted and _grows_evenly(nodes, [look.step for look in looks])
+        sums_up = len(looks) > 2 and last.was_counted and _grows_evenly(nodes, [look.step for look in looks])
         if not piles_up and not sums_up:
             continue
         place = keeping_place(last.holder)
@@ -205,7 +205,7 @@ def _groups(tensors: list[torch.Tensor], before: dict[str, HeldTensors]) -> dict
             nbytes=_storage_bytes(held),
             nodes=nodes,
             elements=max(tensor.numel() for tensor in held),
-            counted=counted,
+            was_counted=counted,
             survivors=sum(id(tensor) in still for tensor in held),
             alive=[weakref.ref(tensor) for tensor in held],
         )

@@ -41,10 +41,10 @@ class ParameterProbe(DeepProbe):
         # By identity; the optimizers hold them, so no other object takes an identity over.
         self._untrained: dict[int, torch.Tensor] = {}
         self._trained: set[int] = set()
-        self._compiled = False
+        self._is_compiled = False
 
     def wants(self, step: int) -> bool:
-        return step in _STEPS and not self._compiled
+        return step in _STEPS and not self._is_compiled
 
     def is_over(self, step: int) -> bool:
         return step > _STEPS[-1]
@@ -52,7 +52,7 @@ class ParameterProbe(DeepProbe):
     def begin(self, step: int, watched: WatchedScript) -> None:
         if watched.compiled:
             # A compiled module looks at hooks: new ones would have it compiled anew.
-            self._compiled = True
+            self._is_compiled = True
             return
         self._thread = watched.thread()
         try:
@@ -76,7 +76,7 @@ class ParameterProbe(DeepProbe):
         self._note_gradients()
 
     def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
-        if self._compiled:
+        if self._is_compiled:
             evidence.missing[self.signal] = "torch.compile is in use: which modules are called cannot be seen inside"
             return
         steady = [optimizer for optimizer, steps in self._steps.items() if steps >= _FEWEST_STEPS]

@@ -52,7 +52,7 @@ class StackSampler:
         self._paused_ns = 0
         self._pause_began = perf_counter_ns()
         self._last_ns = self._pause_began
-        self._ended = False
+        self._has_ended = False
         self._go = threading.Event()
         self._switch: float | None = None
         self._thread = threading.Thread(target=self._run, name="cordwood doctor's stack sampler", daemon=True)
@@ -78,7 +78,7 @@ class StackSampler:
 
     def close(self) -> None:
         """Stop for good, and wait for the thread's end."""
-        self._ended = True
+        self._has_ended = True
         self._step = None
         self._give_back_switch()
         self._go.set()
@@ -92,7 +92,7 @@ class StackSampler:
             sys.setswitchinterval(before)
 
     def _run(self) -> None:
-        while not self._ended:
+        while not self._has_ended:
             self._go.wait()
             # Of no fixed length: one that is near to a step's would find every step at the same place.
             pause = self._interval * self._chance.uniform(0.5, 1.5)

@@ -59,18 +59,18 @@ class SyncProbe(DeepProbe):
     def __init__(self) -> None:
         self._patches = Patches()
         self._thread: int | None = None  # None: everything passes through
-        self._inside = False
+        self._is_inside = False
         self._step = 0
         self._steps: list[int] = []
         self._calls = 0  # in the step at hand
         self._close: set[int] = set()  # steps that nothing but this has slowed
         self._close_left = _MOST_CLOSE_STEPS
         self._seen: dict[tuple[CodeType | None, int, str, str], SyncCall] = {}
-        self._compiled = False
+        self._is_compiled = False
         self._failure = ""
 
     def wants(self, step: int) -> bool:
-        return step in _STEPS and self._close_left > 0 and not self._compiled
+        return step in _STEPS and self._close_left > 0 and not self._is_compiled
 
     def is_over(self, step: int) -> bool:
         return step > _STEPS[-1]
@@ -78,9 +78,9 @@ class SyncProbe(DeepProbe):
     def begin(self, step: int, watched: WatchedScript) -> None:
         if watched.compiled:
             # torch.compile looks at these methods: replaced ones would be compiled in another way.
-            self._compiled = True
+            self._is_compiled = True
             return
-        self._step, self._thread, self._inside, self._calls = step, watched.thread(), False, 0
+        self._step, self._thread, self._is_inside, self._calls = step, watched.thread(), False, 0
         try:
             for name, written in _METHODS.items():
                 self._replace(torch.Tensor, name, written, watched)
@@ -98,7 +98,7 @@ class SyncProbe(DeepProbe):
             self._steps.append(step)
 
     def finish(self, evidence: Evidence, watched: WatchedScript) -> None:
-        if self._compiled:
+        if self._is_compiled:
             evidence.missing[self.signal] = (
                 "torch.compile is in use: calls that take values from tensors cannot be timed without changing what is "
                 "compiled"
@@ -122,15 +122,15 @@ class SyncProbe(DeepProbe):
     def _timed(self, original: Callable[..., Any], written: str, watched: WatchedScript) -> Callable[..., Any]:
         @functools.wraps(original)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            if self._inside or get_ident() != self._thread:
+            if self._is_inside or get_ident() != self._thread:
                 return original(*args, **kwargs)
-            self._inside = True
+            self._is_inside = True
             began = perf_counter_ns()
             try:
                 result = original(*args, **kwargs)
                 took = perf_counter_ns() - began
             finally:
-                self._inside = False
+                self._is_inside = False
             try:
                 self._note(written, args[0] if args else kwargs.get("input"), result, took, watched)
             except Exception as error:  # the user's call has succeeded: it must not fail because of us

@@ -109,13 +109,13 @@ class TapeProbe(DeepProbe):
             known[address] = weak
             # The reference that was kept keeps this address from being given to other memory. A tensor that a line of
             # the step makes of an array is a new one each time, however old the array: a copy made there is, too.
-            leaf.kept = address in self._known and address not in self._arrays
+            leaf.is_kept = address in self._known and address not in self._arrays
             if address in self._arrays:
-                leaf.numpy = True
+                leaf.is_numpy = True
                 leaf.place = places[self._arrays[address][0]]
         self._known = known
         if self._tape is not None:
-            tape.constant_shapes = tape.signature() == self._tape.signature()
+            tape.has_constant_shapes = tape.signature() == self._tape.signature()
             tape.earlier_places = frozenset(op.place for op in self._tape.ops if op.place is not None)
         return tape
 

@@ -68,7 +68,7 @@ def _finish(watch: FetchWatch, folder: Path) -> None:
     if not watch.is_of_this_process():
         return  # a forked child leaves what it inherited: the figures are its parent's
     watch.write()
-    watch.over = True
+    watch.is_over = True
     with contextlib.suppress(OSError):
         (folder / OVER).touch()  # workers that live on look for this now and then
 
@@ -214,7 +214,7 @@ def _watch_sending(watch: FetchWatch) -> None:
     def dumps(cls: type, obj: Any, protocol: int | None = None) -> Any:
         begun = _CLOCK()
         message = make_bytes(obj, protocol)
-        if _is_batch(obj) and not watch.over:
+        if _is_batch(obj) and not watch.is_over:
             watch.sent(_CLOCK() - begun, len(message))
         return message
 

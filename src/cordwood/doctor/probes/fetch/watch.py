@@ -64,7 +64,7 @@ class FetchWatch:
         self._written_ns = _CLOCK()
         self._stands_for = 1  # fetches: the one that is timed next, and those that passed before it
         self.to_pass = 0  # fetches that need not be timed; who calls `fetch` counts them down
-        self.over = False
+        self.is_over = False
 
     @property
     def is_worker(self) -> bool:
@@ -77,7 +77,7 @@ class FetchWatch:
 
     def watches_here(self) -> bool:
         """Whether it is at work, and for this process."""
-        return not self.over and self.is_of_this_process()
+        return not self.is_over and self.is_of_this_process()
 
     def fetch(self, original: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
         """What ``original(fetcher, index)`` gives."""
@@ -126,7 +126,7 @@ class FetchWatch:
             self._give_up(f"fetches could not be watched: {type(error).__name__}: {error}")
 
     def _give_up(self, why: str) -> None:
-        self.over = True
+        self.is_over = True
         for figures in self._figures.values():
             figures.note = why
 
@@ -215,9 +215,9 @@ class FetchWatch:
         if not self.is_of_this_process():
             return
         if (self._folder / OVER).exists():
-            self.over = True
+            self.is_over = True
         try:
             for figures in self._figures.values():
                 write(figures, self._folder / f"fetches-{self._process}-{figures.dataset:x}.json")
         except OSError:
-            self.over = True  # the folder is gone: the report is written
+            self.is_over = True  # the folder is gone: the report is written

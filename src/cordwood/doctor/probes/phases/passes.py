@@ -29,8 +29,8 @@ class PassProbe:
         self._recorder = recorder
         self._clock = recorder.clock
         self._optimizers: set[int] = set()
-        self._scaling = False
-        self._inside = False
+        self._is_scaling = False
+        self._is_inside = False
         self.before = self._making_before()
         self.after = self._making_after()
         self._left: list[Any] = []  # hooks that could not be taken out yet
@@ -47,7 +47,7 @@ class PassProbe:
         """Takes the hook out, but not from within: torch is going through all hooks then."""
 
         def remove() -> None:
-            if self._inside:
+            if self._is_inside:
                 self._left.append(handle)
             else:
                 handle.remove()
@@ -56,7 +56,7 @@ class PassProbe:
 
     def left_over(self) -> None:
         """Take out what is left; to be called when no optimizer is stepping."""
-        while self._left and not self._inside:
+        while self._left and not self._is_inside:
             self._left.pop().remove()
 
     def timing_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,19 +113,19 @@ class PassProbe:
         if get_ident() != clock.thread and not self._adopted(clock):
             return
         tracker, key = recorder.tracker, id(optimizer)
-        self._inside = True
+        self._is_inside = True
         try:
             if key not in self._optimizers:
                 self._first_seen(optimizer)
             if key in clock.around:
                 clock.leave_optimizers()
-            if not self._scaling:
+            if not self._is_scaling:
                 tracker.updates(key)
             if clock.thread is not None:
                 clock.around.extend((key, recorder.rhythm.begin(key, OPTIMIZER, tracker.updates, key)))
         except Exception as error:
             recorder.broke("steps", error)
-        self._inside = self._scaling = False
+        self._is_inside = self._is_scaling = False
 
     def _making_after(self) -> Callable[[Any, Any, Any], None]:
         clock, rhythm, around = self._clock, self._recorder.rhythm, self._clock.around
@@ -142,9 +142,9 @@ class PassProbe:
                 rhythm.at = following[at]
                 clock.current = before
             else:
-                self._inside = True
+                self._is_inside = True
                 rhythm.begin(END, before)
-                self._inside = False
+                self._is_inside = False
 
         return after
 
@@ -174,12 +174,12 @@ class PassProbe:
                     if id(optimizer) not in self._optimizers:
                         self._first_seen(optimizer)  # its own step may not come for long
                     recorder.tracker.updates(id(optimizer))
-                self._scaling = True
+                self._is_scaling = True
             try:
                 return original(scaler, optimizer, *arguments, **options)
             finally:
-                if self._scaling:
-                    self._scaling = False
+                if self._is_scaling:
+                    self._is_scaling = False
                     recorder.tracker.skipped_updates += 1
 
         return step
@@ -196,7 +196,7 @@ class TransferProbe:
         """Watch ``.to``, ``.cuda`` and ``.copy_``, on machines that have a device to copy to."""
         if not torch.accelerator.is_available():
             return
-        self._recorder.rhythm.allowed = False  # copies and the device's own timeline are told of as they come
+        self._recorder.rhythm.is_allowed = False  # copies and the device's own timeline are told of as they come
         for name in ("to", "cuda", "copy_"):
             patches.replace(torch.Tensor, name, self.timing(getattr(torch.Tensor, name)))
 

@@ -60,17 +60,17 @@ class Rhythm:
         "_alike",
         "_clock",
         "_events",
+        "_is_telling",
         "_is_told",
         "_last",
         "_moment",
         "_pattern",
-        "_telling",
         "_tokens",
-        "allowed",
         "at",
         "broke",
         "expected",
         "following",
+        "is_allowed",
         "most",
         "times",
         "tracker",
@@ -80,7 +80,7 @@ class Rhythm:
         self._clock = clock
         self.tracker: Tracker | None = None  # who knows how to add steps that are alike; None: all are told one by one
         self.broke: Callable[[Exception], object] = lambda error: None  # the tracker failed: told outside of any call
-        self.allowed = True
+        self.is_allowed = True
         self.at = OFF
         self.expected: list[int | None] = [None]  # tokens of a step's events, behind one that no event has
         self.following = [OFF]  # where `at` goes from each place
@@ -91,7 +91,7 @@ class Rhythm:
         self._events: list[Event] = []
         self._last: list[int] = []  # tokens of the step before it
         self._alike = 0  # steps in a row
-        self._telling = False
+        self._is_telling = False
         self._moment = 0  # the time on the clock while the tracker is told
         self._is_told = False  # the tracker knows of the first event that was written down
 
@@ -119,12 +119,12 @@ class Rhythm:
 
     def step_ended(self, unheard: int) -> None:
         """A step is over, and nobody but the tracker wants to know of the ends of so many from here on."""
-        if self._telling:
+        if self._is_telling:
             return
         tokens, events = self._tokens, self._events
         self._alike = self._alike + 1 if tokens == self._last else 0
         self._last, self._tokens, self._events = tokens, [], []
-        if self._alike + 1 < _FEWEST_ALIKE or len(tokens) > _MOST_EVENTS or unheard < 1 or not self.allowed:
+        if self._alike + 1 < _FEWEST_ALIKE or len(tokens) > _MOST_EVENTS or unheard < 1 or not self.is_allowed:
             return
         self._pattern = events
         self.expected[:] = [None, *tokens]
@@ -135,7 +135,7 @@ class Rhythm:
 
     def something_else_ended(self) -> None:
         """What lies behind was no step: a validation batch, or whatever is done between epochs."""
-        if not self._telling:
+        if not self._is_telling:
             self._tokens, self._events = [], []
 
     def renew(self, old: int, new: int) -> None:
@@ -175,7 +175,7 @@ class Rhythm:
     def _tell(self, times: list[int]) -> None:
         length, clock = len(self._pattern), self._clock
         clock.now = lambda: self._moment
-        self._telling = True
+        self._is_telling = True
         try:
             ended = (len(times) - 1) // length  # steps behind which another one began
             self._tell_one_by_one(times[: length + 1], 0)
@@ -189,7 +189,7 @@ class Rhythm:
             else:
                 self._tell_one_by_one(times[length + 1 :], 1)
         finally:
-            self._telling = False
+            self._is_telling = False
             clock.now = perf_counter_ns
 
     def _tell_one_by_one(self, times: list[int], start: int) -> None:

@@ -45,15 +45,15 @@ class StepTracker:
         "_asked",
         "_batches",
         "_before_validation",
-        "_begun",
         "_clock",
-        "_exhausted",
-        "_first",
         "_first_waits",
         "_forwards",
+        "_has_begun",
+        "_has_learned_since",
+        "_is_exhausted",
+        "_is_first",
+        "_is_late",
         "_kinds",
-        "_late",
-        "_learned_since",
         "_learns",
         "_may_learn",
         "_numbers",
@@ -67,9 +67,9 @@ class StepTracker:
         "_validations",
         "batches",
         "count",
-        "disturbed",
         "ended",
         "heard_from",
+        "is_disturbed",
         "settled_at",
         "skipped_updates",
         "stretch",
@@ -92,13 +92,13 @@ class StepTracker:
         self._first_waits: list[tuple[LoaderSeen | None, int]] = []
         self.count = 0
         self.batches = 0  # that training took
-        self.disturbed = True  # the first step of all is never whole
+        self.is_disturbed = True  # the first step of all is never whole
         self.skipped_updates = 0  # by a gradient scaler
         # Told the milliseconds, and whether only the modules in eval mode were validated.
         self.validation_ended: Callable[[float, bool], object] = lambda milliseconds, in_eval_mode: None
         self.without_forward: Callable[[], object] = lambda: None  # a step or a batch had no call of a module
-        self._begun = False
-        self._first = False
+        self._has_begun = False
+        self._is_first = False
         self._optimizers: set[int] = set()
         self._updates = 0
         self._batches = 0
@@ -106,11 +106,11 @@ class StepTracker:
         self._forwards = 0
         self._may_learn = False  # one of them in train mode with gradients on
         self._asked: list[LoaderSeen] = []  # for batches, since the last border
-        self._late = False  # the step at hand began when no loader gave a batch any more
+        self._is_late = False  # the step at hand began when no loader gave a batch any more
         self.stretch = 0  # of time between two borders, counted
-        self._exhausted = False  # the last thing that was heard of a loader is its end
+        self._is_exhausted = False  # the last thing that was heard of a loader is its end
         self._before_validation: list[int] | None = None  # what was spent before validation within a step
-        self._learned_since = False
+        self._has_learned_since = False
         self._validates = False  # within this step
         self._validations = 0  # within steps, so far
 
@@ -122,12 +122,12 @@ class StepTracker:
     def batch_wanted(self, seen: LoaderSeen | None) -> None:
         """A loader is asked for a batch: here steps begin and end."""
         self._rhythm.leave()
-        if self._optimizers and (self._batches or self._late):
+        if self._optimizers and (self._batches or self._is_late):
             self._end_step()
         elif self._optimizers or not self._goes_on(seen):
             self._end_something_else()
-        self._begun = True
-        self._exhausted = False
+        self._has_begun = True
+        self._is_exhausted = False
         if seen is not None and seen not in self._asked:
             self._asked.append(seen)
 
@@ -144,7 +144,7 @@ class StepTracker:
         if seen is not None:
             seen.batches += 1
         if first:
-            self._first = True
+            self._is_first = True
             if len(self._first_waits) < _MOST_ROWS:
                 self._first_waits.append((seen, nanoseconds))
 
@@ -153,7 +153,7 @@ class StepTracker:
         self._rhythm.leave()
         self._batches = 0
         self._asked.clear()
-        self._exhausted = True
+        self._is_exhausted = True
 
     def forward(self, may_learn: bool, validates: bool = False) -> None:
         """A module is called; ``validates``: one that training knows, now in eval mode."""
@@ -169,7 +169,7 @@ class StepTracker:
             # What is done in every step belongs to it.
             if _RARE * self._validations <= self.count + _RARE:
                 self._before_validation = self._clock.so_far()
-                self._learned_since = False
+                self._has_learned_since = False
 
     def _end_validation(self) -> None:
         """Validation in the midst of a step takes nothing of it."""
@@ -177,30 +177,30 @@ class StepTracker:
         if before is not None:
             milliseconds = (sum(self._clock.take()) - sum(before)) / 1e6
             self._clock.spent = before
-            if not self._learned_since:  # else gradients were wanted, as attacks and saliency maps do
+            if not self._has_learned_since:  # else gradients were wanted, as attacks and saliency maps do
                 self.validation_ended(milliseconds, True)
 
     def backward(self) -> None:
         """A backward pass begins."""
         self._rhythm.leave()
-        self._learns = self._learned_since = True
+        self._learns = self._has_learned_since = True
         for seen in self._asked:
-            seen.training = True
+            seen.is_training = True
 
     def updates(self, key: int) -> None:
         """The optimizer with this id is about to step."""
         self._rhythm.leave()
-        if self._learned_since:
+        if self._has_learned_since:
             self._before_validation = None  # no validation: a model that is trained in eval mode
         self._updates += 1
-        if not self._begun:
+        if not self._has_begun:
             # Nobody knows where this step began: it is not one of those that are counted.
             self._clock.take()
             self._forget()
-            self._begun = True
-        elif self._exhausted:
+            self._has_begun = True
+        elif self._is_exhausted:
             # Some loaders fetch a batch ahead, and the last one is trained on after their end.
-            self._late, self._exhausted = True, False
+            self._is_late, self._is_exhausted = True, False
         elif key in self._optimizers and (not self._batches or self._updates > _STEPS_ON_ONE_BATCH):
             self._end_step()
         if self._clock.thread is not None:  # else the end of that step was the end of watching
@@ -211,7 +211,7 @@ class StepTracker:
         if not self._clock.is_training_thread():  # it slows a loader that reads ahead
             return False
         self._rhythm.leave()
-        counted, self.disturbed = not self.disturbed, True
+        counted, self.is_disturbed = not self.is_disturbed, True
         return counted
 
     def finish(self) -> StepTimes | None:
@@ -233,14 +233,14 @@ class StepTracker:
         return StepTimes(
             times=rows[quiet].copy(),
             count=self.count,
-            first_waits=np.array([ns for seen, ns in self._first_waits if seen is None or seen.training]) / 1e6,
+            first_waits=np.array([ns for seen, ns in self._first_waits if seen is None or seen.is_training]) / 1e6,
             numbers=numbers[quiet].copy(),
             left_out=left_out | ({_NO_END: 1} if open_at_end else {}),
         )
 
     def _count_last(self) -> bool:
         """Whether an optimizer has stepped since the last border: that was a step, though nobody saw where it ends."""
-        is_step = bool(self._optimizers) and bool(self._batches or self._late or not self.batches)
+        is_step = bool(self._optimizers) and bool(self._batches or self._is_late or not self.batches)
         if is_step:
             self.count += 1
             self.batches += self._batches
@@ -260,7 +260,7 @@ class StepTracker:
             self.without_forward()
         row = self._clock.take()
         number = self.count
-        is_plain = self._forwards and not (self._validates or self._first or self._late)
+        is_plain = self._forwards and not (self._validates or self._is_first or self._is_late)
         self._repeated = 1 + self._batches if is_plain and self._clock.timeline is None else 0
         if number % self._stride == 0:
             self._keep(number, row)
@@ -271,9 +271,9 @@ class StepTracker:
         self._forget()
         settled = number >= self.settled_at and self._clock.timeline is None
         self._rhythm.step_ended(self.heard_from - self.count if settled else 0)
-        self.disturbed = False
+        self.is_disturbed = False
         if number >= self.heard_from:
-            self.disturbed = self.ended(number)
+            self.is_disturbed = self.ended(number)
             # What the end of a step costs the doctor itself belongs to no step.
             self._clock.take()
 
@@ -298,11 +298,11 @@ class StepTracker:
         kind = _QUIET
         if number < _WARM_UP:
             kind = _WARMING
-        elif self.disturbed:
+        elif self.is_disturbed:
             kind = _DISTURBED
-        elif self._first:
+        elif self._is_first:
             kind = _FIRST
-        elif self._late:
+        elif self._is_late:
             kind = _LATE
         timeline = self._clock.timeline
         if timeline is not None:
@@ -349,14 +349,14 @@ class StepTracker:
         if not self.count or not self._asked:
             return True
         for seen in self._asked:  # noqa: SIM110 - it runs in every step, and a generator would be a call more
-            if seen.training:
+            if seen.is_training:
                 return True
         return False
 
     def _forget(self) -> None:
         self._optimizers.clear()
         self._updates = self._batches = self._forwards = 0
-        self._learns = self._may_learn = self._first = self._late = self._validates = False
+        self._learns = self._may_learn = self._is_first = self._is_late = self._validates = False
         self.stretch += 1
         self._before_validation = None
         self._asked.clear()

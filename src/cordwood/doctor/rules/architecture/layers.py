@@ -60,7 +60,7 @@ class Layer:
     elementwise: int = 0
     elementwise_ms: float = 0.0
     whole_ms: float = 0.0  # of all operations of the step
-    recurrent: bool = False  # one of torch's own: how it is cut into operations is not the user's to change
+    is_recurrent: bool = False  # one of torch's own: how it is cut into operations is not the user's to change
 
 
 def heavy_layers(evidence: Evidence) -> list[Layer]:
@@ -74,7 +74,7 @@ def heavy_layers(evidence: Evidence) -> list[Layer]:
     for op, ms in zip(tape.ops, times, strict=True):
         if op.phase not in ("forward", "backward") or not op.module:
             continue
-        layer = layers.setdefault(op.module, Layer(op.module, whole_ms=whole, recurrent=recurrent(op.module)))
+        layer = layers.setdefault(op.module, Layer(op.module, whole_ms=whole, is_recurrent=recurrent(op.module)))
         layer.ms += ms
         layer.place = layer.place or op.place
         if op.name == _CONVOLUTION and (convolution := convolution_of(op)) is not None:

@@ -133,7 +133,7 @@ class ShuffleNetG3(Rule):
 def is_fragmented(layer: Layer) -> bool:
     """Whether its time goes into many small operations; a recurrent layer of torch is the cure, not the fault."""
     small = layer.operations >= _LEAST_OPERATIONS and layer.ms / layer.operations < _SMALL_MS
-    return small and not layer.recurrent
+    return small and not layer.is_recurrent
 
 
 def _fragmented_described(layer: Layer) -> str:
@@ -166,7 +166,7 @@ class ShuffleNetG4(Rule):
     )
 
     def judge(self, evidence: Evidence) -> list[Finding]:
-        found = [layer for layer in heavy_layers(evidence) if share_of(layer) >= LEAST_SHARE and not layer.recurrent]
+        found = [layer for layer in heavy_layers(evidence) if share_of(layer) >= LEAST_SHARE and not layer.is_recurrent]
         total = sum(map(share_of, found))
         if total < _LEAST_TOTAL:
             return []

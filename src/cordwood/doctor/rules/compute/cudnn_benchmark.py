@@ -39,7 +39,7 @@ class CudnnBenchmark(Rule):
         steps = evidence.need_steps()
         tape: Tape = evidence.need("tape")
         convolutions = [op for op in tape.ops if _is_convolution(op)]
-        if not convolutions or torch.backends.cudnn.benchmark or not tape.constant_shapes or _must_repeat():
+        if not convolutions or torch.backends.cudnn.benchmark or not tape.has_constant_shapes or _must_repeat():
             return []
         evidence.need_seconds()
         times = op_times(tape)

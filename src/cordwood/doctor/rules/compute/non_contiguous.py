@@ -120,7 +120,7 @@ def _message(proof: Proof, place: CodeLine | None, takers: list[CodeLine]) -> st
     suspect, gain = proof.suspect, proof.gain
     others = [each for each in takers if each != place][:_MOST_LINES]
     where = "here" if not others else "in " + ", ".join(_short(each, place) for each in others)
-    copied = "made once" if suspect.once else "included"
+    copied = "made once" if suspect.is_kept else "included"
     return (
         f"{_what(suspect, where)}: {gain.before_ms:.1f} ms of a step's operations become {gain.after_ms:.1f} ms "
         f"with a {_words(proof.memory_format)} copy, the copy {copied}"
@@ -130,14 +130,14 @@ def _message(proof: Proof, place: CodeLine | None, takers: list[CodeLine]) -> st
 def _what(suspect: Suspect, where: str) -> str:
     meta = max(suspect.metas, key=lambda each: each.nbytes)
     shape = "x".join(map(str, meta.shape))
-    if suspect.mixed:
+    if suspect.is_mixed:
         made = "" if suspect.made_at is None else " made here"
         return f"a contiguous tensor ({shape}){made} is combined {where} with tensors that are channels last"
-    turned = suspect.numpy or suspect.made_by in _TRANSPOSED_OPS
+    turned = suspect.is_numpy or suspect.made_by in _TRANSPOSED_OPS
     what = f"{'a transposed tensor' if turned else 'a tensor that is not contiguous'} ({shape}, strides {meta.stride})"
     if suspect.made_at is not None:
         return f"{what} is made here, and operations {where} are slow with it"
-    older = "was made before the step" if suspect.once else "comes from outside of the step's own lines"
+    older = "was made before the step" if suspect.is_kept else "comes from outside of the step's own lines"
     return f"operations {where} are slow with {what} that {older}"
 
 
@@ -146,20 +146,20 @@ def _fix(proof: Proof, tape: Tape) -> str:
     cure = ".contiguous()"
     if proof.memory_format is not torch.contiguous_format:
         cure = f".to(memory_format={proof.memory_format})"
-    mended = mended_line(suspect.made_at, "" if suspect.numpy else suspect.made_by, cure)
+    mended = mended_line(suspect.made_at, "" if suspect.is_numpy else suspect.made_by, cure)
     if mended is None:
-        where = "once, before the loop" if suspect.once else "where it is made, before it is used"
+        where = "once, before the loop" if suspect.is_kept else "where it is made, before it is used"
         mended = f"tensor = tensor{cure}  # {where}"
     fix = [mended]
-    unseen = suspect.once and suspect.made_at is None  # nobody knows whether it was an array
-    if (suspect.numpy or unseen) and proof.memory_format is torch.contiguous_format:
+    unseen = suspect.is_kept and suspect.made_at is None  # nobody knows whether it was an array
+    if (suspect.is_numpy or unseen) and proof.memory_format is torch.contiguous_format:
         if unseen:
             fix.append("# or, if it comes from a NumPy array:")
         else:
             fix.append("# or in NumPy, best where the array itself is made, so that it is done once:")
         array = mended_array_line(suspect.made_at)
         fix.append(array or "array = np.ascontiguousarray(array)  # before torch.from_numpy(array)")
-        slower = None if suspect.once else _slower_in_numpy(suspect, tape)
+        slower = None if suspect.is_kept else _slower_in_numpy(suspect, tape)
         if slower is not None:
             fix.append(
                 f"# (if it must be at every step: {slower[1]:.1f} ms with torch here, {slower[0]:.1f} ms with NumPy)"

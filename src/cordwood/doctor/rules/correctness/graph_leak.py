@@ -54,7 +54,7 @@ def _leak(kept: RetainedTensors, memory: MemorySeen) -> Finding:
     else:
         what = f"a graph that is {kept.nodes_a_step:,.0f} nodes longer after each step"
     much = kept.bytes_a_step > _MUCH_A_STEP
-    if kept.emptied:
+    if kept.was_emptied:
         grows = f"about {human(round(kept.bytes_a_step))} more a step, until it is emptied"
     else:
         grows = f"about {human(round(kept.bytes_a_step * _STEPS))} in {_STEPS:,} steps"
@@ -71,7 +71,7 @@ def _leak(kept: RetainedTensors, memory: MemorySeen) -> Finding:
         fix=_mended(kept),
         place=kept.place,
         verified="measured",
-        level="high" if much and not kept.emptied else "medium" if much or not kept.emptied else "info",
+        level="high" if much and not kept.was_emptied else "medium" if much or not kept.was_emptied else "info",
         details=(Detail(f"What grows each step, seen over {memory.steps} steps", ("what", "a step"), tuple(rows)),),
     )
 

@@ -166,7 +166,7 @@ def _starting_costs(evidence: Evidence, steps: StepTimes) -> bool:
 
 def _start_ms(evidence: Evidence, steps: StepTimes) -> float:
     """What the first batch of an epoch is waited for longer than others; 0 where that is not worth a trial."""
-    seen = next((each for each in evidence.loaders if each.training), None)
+    seen = next((each for each in evidence.loaders if each.is_training), None)
     workers = getattr(seen.loader, "num_workers", 0) if seen is not None else 0
     if seen is None or seen.epochs < 2 or not workers or getattr(seen.loader, "persistent_workers", True):
         return 0.0
