@@ -34,7 +34,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def thread_of(background: Background[Any]) -> threading.Thread:
-    thread = background._lane.thread
+    thread = background._shared.thread
     assert thread is not None
     return thread
 
@@ -162,20 +162,20 @@ def test_a_source_that_cannot_be_made_and_one_that_exits_raise_in_the_taker() ->
         background.get()
 
 
-def test_an_error_keeps_neither_items_nor_the_lane_alive() -> None:
+def test_an_error_keeps_neither_items_nor_the_queue_alive() -> None:
     def source() -> Iterator[list[int]]:
         yield []
         raise LookupError("no more")
 
     background = Background(source, 2, "test")
-    lane = weakref.ref(background._lane)
+    shared = weakref.ref(background._shared)
     thread_of(background).join()
     gc.disable()
     try:
         with pytest.raises(LookupError):
             background.get()
         del background
-        assert lane() is None
+        assert shared() is None
     finally:
         gc.enable()
 
@@ -208,7 +208,7 @@ def test_close_ends_the_source_in_its_own_thread_and_drops_what_waits() -> None:
     background.close()
     with pytest.raises(StopIteration):
         background.get()
-    assert background._lane not in module._running
+    assert background._shared not in module._running
 
 
 def test_an_item_that_was_taken_is_the_takers_alone() -> None:
@@ -216,7 +216,7 @@ def test_an_item_that_was_taken_is_the_takers_alone() -> None:
     until(lambda: background.paused > 0)
     taken = [background.get(), background.get()]
     watched = [weakref.ref(item) for item in taken]
-    until(lambda: background.ready == 2 and background._lane.asleep_since is not None)
+    until(lambda: background.ready == 2 and background._shared.asleep_since is not None)
     taken.clear()
     assert [item() for item in watched] == [None, None]
     background.close()

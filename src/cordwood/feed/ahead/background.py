@@ -4,8 +4,8 @@
     background.get()      # 0, then 1, 2, ... and StopIteration at the end
     background.close()
 
-The two sides meet in a lane, which both hold; the `Background` is the taker's alone. So when the taker forgets it, it
-is collected, and that closes the lane: nobody has to call `close`.
+The thread and the taker share a queue, to which both refer; only the taker refers to the `Background`. When the taker
+drops it, it is collected, and that closes the shared queue: a call of `close` is not required.
 
 Taking an item costs a few calls of a queue written in C. There is no condition variable, and nobody is woken who is
 not asleep: the thread says that it sleeps before it looks at the queue for the last time, the taker looks whether it
@@ -54,18 +54,18 @@ class Background(Generic[T]):
     ) -> None:
         self.waits = 0  # how often `get` found nothing ready
         self.waited = 0.0  # seconds that it waited then
-        self._lane = lane = _SharedQueue[T](depth, stopping)
-        lane.thread = threading.Thread(target=lane.run, args=(source,), name=name, daemon=True)
+        self._shared = shared = _SharedQueue[T](depth, stopping)
+        shared.thread = threading.Thread(target=shared.run, args=(source,), name=name, daemon=True)
         # At the end of the program everything is closed by _close_all, which knows the order to do it in.
-        weakref.finalize(self, lane.close, PATIENCE).atexit = False
+        weakref.finalize(self, shared.close, PATIENCE).atexit = False
         # What was registered last runs first: the thread ends before whatever its source uses is taken down.
         atexit.unregister(_close_all)
         atexit.register(_close_all)
-        _running.add(lane)
+        _running.add(shared)
         try:
-            lane.thread.start()
+            shared.thread.start()
         except Exception:  # not Ctrl-C, which comes while the thread is beginning
-            _running.discard(lane)
+            _running.discard(shared)
             raise
 
     def get(self) -> T:
@@ -73,28 +73,28 @@ class Background(Generic[T]):
 
         What the source raised is raised once, after the items before it.
         """
-        lane = self._lane
-        if lane.forks != _forks:
+        shared = self._shared
+        if shared.forks != _forks:
             raise FeedError(
                 "this iteration began in the process that this one was forked from, and its thread did not come "
                 "along: begin a new one here, with iter() or a new for loop"
             )
-        queue = lane.queue
+        queue = shared.queue
         if queue.empty():
             began = perf_counter()
             try:
                 item = queue.get()
             except BaseException:
-                lane.is_interrupted = True
+                shared.is_interrupted = True
                 raise
             self.waits += 1
             self.waited += perf_counter() - began
         else:
             item = queue.get()
         if isinstance(item, _Last):
-            lane.end(item)
-        if lane.asleep_since is not None and queue.qsize() < lane.depth:
-            lane.ring()
+            shared.end(item)
+        if shared.asleep_since is not None and queue.qsize() < shared.depth:
+            shared.ring()
         return item
 
     def close(self, patience: float = PATIENCE) -> None:
@@ -102,28 +102,28 @@ class Background(Generic[T]):
 
         A source that gives no sign within `patience` seconds is left behind: its thread ends when it does.
         """
-        self._lane.close(patience)
+        self._shared.close(patience)
 
     @property
     def depth(self) -> int:
         """As many items shall be ready."""
-        return self._lane.depth
+        return self._shared.depth
 
     @depth.setter
     def depth(self, depth: int) -> None:
-        self._lane.depth = depth
-        self._lane.ring()
+        self._shared.depth = depth
+        self._shared.ring()
 
     @property
     def ready(self) -> int:
         """How many items wait now."""
-        return self._lane.ready
+        return self._shared.ready
 
     @property
     def paused(self) -> float:
         """Seconds that the thread had nothing to do, because enough was ready."""
-        since = self._lane.asleep_since
-        return self._lane.paused + (perf_counter() - since if since is not None else 0.0)
+        since = self._shared.asleep_since
+        return self._shared.paused + (perf_counter() - since if since is not None else 0.0)
 
 
 class _Last:
@@ -264,12 +264,12 @@ def _failure(error: BaseException) -> _Last:
 
 def _close_all() -> None:
     """At the end of the program: no thread runs on into an interpreter that is being taken down."""
-    lanes = list(_running)
-    for lane in lanes:
-        lane.stop()
+    running = list(_running)
+    for shared in running:
+        shared.stop()
     deadline = perf_counter() + PATIENCE
-    for lane in lanes:
-        lane.wait(max(0.0, deadline - perf_counter()))
+    for shared in running:
+        shared.wait(max(0.0, deadline - perf_counter()))
 
 
 @in_child
