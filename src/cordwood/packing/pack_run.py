@@ -12,8 +12,7 @@ from pathlib import Path
 
 from cordwood.common.resources import default_threads
 from cordwood.errors import PackError
-from cordwood.packing.journal import first_samples_log, shard_log
-from cordwood.packing.journal import job_file as jobs
+from cordwood.packing.journal import first_samples_log, job_file, shard_log
 from cordwood.packing.journal.failure_policy import Failures
 from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.journal.job_file import JobFile
@@ -26,9 +25,9 @@ from cordwood.packing.report.startup_cost import advice
 from cordwood.packing.report.summary import Packed, store_bytes, torch_save_bytes
 from cordwood.packing.transform.identity import contents_of
 from cordwood.packing.transform.transform import Transform
-from cordwood.packing.update import update as updating
 from cordwood.packing.update.first_change import first_change
 from cordwood.packing.update.swap_folders import recover
+from cordwood.packing.update.update import update
 from cordwood.packing.workers.engine import Engine, Sink
 from cordwood.packing.workers.interrupt import Interruption
 from cordwood.packing.workers.tasks import Tasks
@@ -82,7 +81,7 @@ class OneRun:
         settings = self._settings
         if self._source.count == 0:  # a disk that is not mounted must not empty a store
             raise nothing_in(self._source)
-        return updating.update(
+        return update(
             self._source,
             self._dest,
             job_of(self._source, self._transform, settings),
@@ -98,9 +97,9 @@ class OneRun:
         """Until everything is packed, or something comes in the way."""
         recover(self._dest)
         now = self._job_file()
-        before = jobs.read(self._dest)
+        before = job_file.read(self._dest)
         if before is not None:
-            jobs.check_same(
+            job_file.check_same(
                 self._dest,
                 before,
                 now,
@@ -141,7 +140,7 @@ class OneRun:
     def _job_file(self) -> JobFile:
         settings, transform = self._settings, self._transform
         batch = settings.batch if transform.batched else None
-        options = jobs.job_options(settings.options, batch, settings.seed)
+        options = job_file.job_options(settings.options, batch, settings.seed)
         identity, origin = dict(transform.identity), self._source.origin()
         return JobFile(
             self._source.describe(),
@@ -155,7 +154,7 @@ class OneRun:
     def _pack(self, folder: OpenFolder, now: JobFile, report: Reporter) -> Packed:
         settings = self._settings
         if folder.manifest is not None and folder.committed:
-            jobs.require(self._dest)
+            job_file.require(self._dest)
         output = StoreOutput(
             folder,
             settings.options,
@@ -171,7 +170,7 @@ class OneRun:
         first = self._start if looks else output.next_input
         log.info("packing into %s from input %d on, with %d worker processes", self._dest, first, settings.workers)
         try:
-            jobs.write(self._dest, now)
+            job_file.write(self._dest, now)
             self._failures.forget_from(first)
             with Interruption() as interrupted:
                 try:
@@ -192,7 +191,7 @@ class OneRun:
             if totals.failed and not totals.samples and settings.part is None:
                 raise self._nothing(totals)
             report(self._progress(output, resumed))
-            jobs.write(self._dest, now.completed(totals))
+            job_file.write(self._dest, now.completed(totals))
         finally:
             output.stop()
         return self._packed(totals, resumed, (*self._source.notes, *engine.notes))

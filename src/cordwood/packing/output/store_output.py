@@ -16,8 +16,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from cordwood.errors import FormatError
-from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal import shard_log
+from cordwood.packing.journal import inputs, shard_log
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
 from cordwood.packing.journal.inputs import FAILED, InputEntry, InputsHeader, Position, Totals
@@ -82,7 +81,7 @@ class StoreOutput:
         """Set the progress to the end of the last shard; return what another process left of the next one."""
         if folder.shards:
             last = folder.shards - 1
-            header = inputfiles.read_header(self.path, last) if inputfiles.path_of(self.path, last).exists() else None
+            header = inputs.read_header(self.path, last) if inputs.path_of(self.path, last).exists() else None
             if header is None or header.totals.samples != folder.committed:
                 told = "has no list of its inputs" if header is None else f"ends with number {header.totals.samples}"
                 raise FormatError(
@@ -106,7 +105,7 @@ class StoreOutput:
             return
         progress, told = self.progress, left.checkpoint
         progress.position, progress.totals = told.position, told.totals
-        for entry in inputfiles.entries(left.lines, str(self.path)):
+        for entry in inputs.entries(left.lines, str(self.path)):
             progress.lines.add(entry)
 
     @property
@@ -254,7 +253,7 @@ class StoreOutput:
     @contextmanager
     def _ending(self, number: int, header: InputsHeader, lines: bytes, log: Log | None) -> Iterator[None]:
         """The list of its inputs is on the disk before a shard is, and its log no longer than needed."""
-        inputfiles.write(self.path, number, *header, lines)
+        inputs.write(self.path, number, *header, lines)
         yield
         self._first_log.remove()
         if log is not None:

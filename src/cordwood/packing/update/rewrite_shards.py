@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cordwood.errors import FormatError
-from cordwood.packing.journal import inputs as inputfiles
+from cordwood.packing.journal import inputs
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, ShardInputs, Totals
 from cordwood.packing.report.progress import PackProgress
@@ -135,7 +135,7 @@ class Rewriting:
         """Through the old store; waits for every input that is done again."""
         before = 0
         for shard, decisions in enumerate(self._plan.shards):
-            told = inputfiles.read(self._store, shard)
+            told = inputs.read(self._store, shard)
             raw_bytes, before = told.totals.raw_bytes - before, told.totals.raw_bytes
             if decisions is None or _same_samples(told, decisions):
                 self._link(shard, told, decisions, max(raw_bytes, 0))
@@ -204,7 +204,7 @@ class Rewriting:
         if self._open is not None:
             self._finish_open(self._open)
         elif self._listed is not None:  # inputs without samples belong to the shard before them
-            for entry in inputfiles.entries(self._lines.text()):
+            for entry in inputs.entries(self._lines.text()):
                 self._listed.lines.add(entry)
             self._lines = Lines()
 
@@ -223,7 +223,7 @@ class Rewriting:
 
     def _list_shard(self, raw_bytes: int) -> None:
         """The last shard of the new store is in its place."""
-        following = next(inputfiles.entries(self._lines.text()), None)
+        following = next(inputs.entries(self._lines.text()), None)
         self._tell_last(following.name if following is not None else None)
         self._listed = _Listed(self.shards - 1, self._lines, raw_bytes)
         self._lines = Lines()
@@ -234,7 +234,7 @@ class Rewriting:
             return
         (number, lines, raw_bytes), self._listed = self._listed, None
         first, totals = Position(self.totals.inputs, self._begun), self.totals
-        entries = list(inputfiles.entries(lines.text()))
+        entries = list(inputs.entries(lines.text()))
         for place, entry in enumerate(entries, 1):
             totals.samples += max(entry.samples, 0)
             so_far, self._begun = self._begun + max(entry.samples, 0), 0
@@ -247,7 +247,7 @@ class Rewriting:
             totals.bytes_in += entry.size or 0
         totals.raw_bytes += raw_bytes
         after = Position(totals.inputs, self._begun)
-        inputfiles.write(self._folder, number, first, after, replace(totals), lines.text())
+        inputs.write(self._folder, number, first, after, replace(totals), lines.text())
 
 
 def _same_samples(told: ShardInputs, decisions: Decisions) -> bool:

@@ -22,8 +22,7 @@ from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.packing.journal import inputs as inputfiles
-from cordwood.packing.journal import job_file, shard_log
+from cordwood.packing.journal import inputs, job_file, shard_log
 from cordwood.packing.journal.failure_policy import Failures, listed
 from cordwood.packing.journal.first_samples_log import FirstSamplesLog
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
@@ -190,11 +189,11 @@ def _rewrite(
 ) -> Rewriting:
     """Put a new store in the place of the old one; the lock is then that of the new one."""
     with exchanged(folder) as new:
-        inputs, began = gathered(source, plan.redone), time.monotonic()
-        progress = PackProgress(of_inputs=len(inputs), workers=workers)
+        redone, began = gathered(source, plan.redone), time.monotonic()
+        progress = PackProgress(of_inputs=len(redone), workers=workers)
         rewriting = Rewriting(folder.path, new, plan, failures, progress)
         try:
-            engine = Engine(job, Tasks(iter(inputs), FIRST, None, job.batch), rewriting, workers)
+            engine = Engine(job, Tasks(iter(redone), FIRST, None, job.batch), rewriting, workers)
             with Interruption() as interrupted:
                 engine.run(lambda: report(replace(rewriting.progress, seconds=time.monotonic() - began)), interrupted)
             rewriting.finish()
@@ -212,14 +211,14 @@ def _list_rest(dest: Path, remaining: Remaining, totals: Totals, log: Path) -> N
     shard = len(shard_index.read(dest).records) - 1
     if shard < 0:
         return
-    told = inputfiles.read(dest, shard)
+    told = inputs.read(dest, shard)
     if told.after.input >= totals.inputs:
         return
     failed = _failures(log)
     lines = Lines(told.lines)
     for one in islice(remaining.inputs(told.after.input), totals.inputs - told.after.input):
         lines.add(InputEntry(one.name, one.size, one.stamp, FAILED if one.name in failed else 0))
-    inputfiles.write(dest, shard, told.first, Position(totals.inputs), totals, lines.text())
+    inputs.write(dest, shard, told.first, Position(totals.inputs), totals, lines.text())
 
 
 def _failures(log: Path) -> dict[str, dict[str, Any]]:
@@ -238,7 +237,7 @@ def _tell_failures_anew(dest: Path, shards: int, log: Path) -> None:
     told = _failures(log)
     kept, number, last = [], -1, None
     for shard in range(shards):
-        for entry in inputfiles.read(dest, shard).entries():
+        for entry in inputs.read(dest, shard).entries():
             number += entry.name != last
             last = entry.name
             if entry.samples == FAILED and entry.name in told:

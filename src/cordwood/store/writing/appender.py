@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cordwood.errors import UsageError
-from cordwood.store.format import manifest as manifests
 from cordwood.store.format import shard_index
 from cordwood.store.format.folder import OpenFolder, sync_parent
 from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.manifest import write as write_manifest
 from cordwood.store.writing.encode import Chunk, SampleEncoder
 from cordwood.store.writing.first_samples import FirstSamples, FixedSchema
 from cordwood.store.writing.open_shard import ShardSequence
@@ -114,7 +114,7 @@ class Appender:
         # Nothing is stored yet: the caller's options count, then those recorded, then the defaults.
         empty = options.manifest(found or Manifest())
         self.state = FirstSamples(Options(empty.goal, empty.shard_bytes, options.fields))
-        manifests.write(self.path, empty)
+        write_manifest(self.path, empty)
         shard_index.mend(self.path, shard_index.read(self.path))
         if found is None:
             sync_parent(self.path)

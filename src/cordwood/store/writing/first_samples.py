@@ -24,9 +24,9 @@ from cordwood import codecs
 from cordwood.codecs import DTYPES, Plan, fallback
 from cordwood.common.text import brief
 from cordwood.errors import FormatError
-from cordwood.store.format import manifest as manifests
 from cordwood.store.format import plan_files
 from cordwood.store.format.manifest import FieldEntry, Manifest
+from cordwood.store.format.manifest import write as write_manifest
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import ARRAYS, Node
 from cordwood.store.schema.schema import Schema
@@ -161,7 +161,7 @@ class FixedSchema(NamedTuple):
             classes = None if field.classes is None else tuple(field.classes)
             entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
         manifest = replace(manifest, schema=preparer.schema, fields=tuple(entries))
-        manifests.write(store, manifest)
+        write_manifest(store, manifest)
         plan_files.remove_others(store, set(manifest.plan_names))
         return cls(manifest, plans)
 

@@ -21,10 +21,10 @@ from cordwood.codecs import raise_if_refused
 from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.native import _native
-from cordwood.store.format import manifest as manifests
 from cordwood.store.format import plan_files, shard_index
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.manifest import write as write_manifest
 from cordwood.store.format.new_folder import copy_file, link_or_copy
 from cordwood.store.format.row_search import read_at
 from cordwood.store.format.rows import RowLayout
@@ -119,7 +119,7 @@ class NewStore:
         self._manifest = manifest
         self._link = link
         self._records = bytearray()
-        manifests.write(folder, manifest)
+        write_manifest(folder, manifest)
 
     def take_plans(self, store: Path, names: Iterable[str]) -> None:
         """Take plans of another store."""
