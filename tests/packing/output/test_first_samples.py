@@ -11,6 +11,7 @@ import torch
 
 import cordwood as cw
 from cordwood.packing.workers import engine
+from cordwood.store.writing import encode
 from cordwood.store.writing import first_samples as look
 from tests.packing.support.memory import folder_in_memory
 from tests.packing.support.numbers import Numbers, pack
@@ -211,3 +212,49 @@ def test_whether_labels_are_the_sources_is_told_by_the_whole(folder: Path, kept:
         assert field.classes == (("cat", "dog") if kept else None)
     cw.merge([folder / "part1", folder / "part2"], folder / "all")
     assert len(cw.open(folder / "all")) == 10
+
+
+def batches_of_four(numbers: list[Sample]) -> list[Sample]:
+    return numbers
+
+
+def pack_batches(folder: Path) -> list[int]:
+    samples = [{"x": torch.full((3,), float(number)), "number": number} for number in range(COUNT)]
+    cw.pack(samples, folder / "s", transform=batches_of_four, batched=True, batch_size=4, workers=0, progress=False)
+    return cw.open(folder / "s").column("number").tolist()
+
+
+@pytest.mark.parametrize("taken", [*range(4, 9), LOOKED_AT - 1])
+def test_an_interrupt_within_a_unit_costs_the_unit_only(
+    taken: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(taken))
+    take = look.FirstSamples.take
+
+    def interrupted(self: look.FirstSamples, sample: Any, nbytes: int) -> None:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        take(self, sample, nbytes)
+
+    with monkeypatch.context() as once:
+        once.setattr(look.FirstSamples, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pack_batches(folder)
+    assert (folder / "s" / LOG).exists()
+    assert pack_batches(folder) == list(range(COUNT))
+
+
+def test_an_error_while_the_first_samples_are_encoded_is_raised(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = iter([MemoryError()])
+    working = encode.encode
+
+    def fails_once(*arguments: Any) -> encode.Encoded:
+        for error in errors:
+            raise error
+        return working(*arguments)
+
+    monkeypatch.setattr(encode, "CHUNK_SAMPLES", LOOKED_AT // 2)  # a chunk is full before all of them are in it
+    monkeypatch.setattr(encode, "encode", fails_once)
+    with pytest.raises(MemoryError):
+        pack_batches(folder)
+    assert pack_batches(folder) == list(range(COUNT))

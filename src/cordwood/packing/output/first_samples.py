@@ -3,7 +3,8 @@
 first = FirstInputs(appender, log, source.classes)
 next_input = first.restore(0)               # what another process has logged
 first.add(samples, labels_kept)
-first.checkpoint(next_input)
+first.end_unit(next_input)
+first.checkpoint()
 prepared = first.fix()
 """
 
@@ -16,6 +17,7 @@ from cordwood.packing.workers.work import RawResult, Result
 from cordwood.sources import Input
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.first_samples import FixedSchema
+from cordwood.store.writing.prepare import Prepared
 
 
 class FirstInputs:
@@ -27,6 +29,7 @@ class FirstInputs:
         self._appender = appender
         self._log = log
         self._logged = 0, 0  # inputs and samples
+        self._whole = 0, 0, 0  # inputs and samples of the units that were taken as a whole, and the next input
         self._classes = {name: names for name, names in classes.items() if name not in self.collected.options.fields}
 
     def __len__(self) -> int:
@@ -40,6 +43,7 @@ class FirstInputs:
             self.waiting += part.waiting
             next_input = part.next_input
         self._logged = len(self.waiting), len(self)
+        self.end_unit(next_input)
         return next_input
 
     def add(self, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
@@ -62,16 +66,27 @@ class FirstInputs:
         inputs = [Input(None, *one.entry[:3]) for one in waiting]
         return waiting[0].number, inputs, [one.entry.samples for one in waiting]
 
-    def checkpoint(self, next_input: int) -> None:
-        """Log what has come since the last time, so that another process need not do it again."""
-        inputs, samples = self._logged
-        if (len(self.waiting), len(self)) != self._logged:
-            self._log.append(next_input, self.waiting[inputs:], self.collected.samples[samples:], list(self._classes))
-            self._logged = len(self.waiting), len(self)
+    def end_unit(self, next_input: int) -> None:
+        """Everything before `next_input` was taken.
 
-    def fix(self) -> None:
-        """Fix schema and plans, in the store too."""
-        self._appender.fix(*self.collected.prepare(classes=self._classes))
+        One assignment: an interrupt within a unit leaves all of it out of the log, and the unit is packed again.
+        """
+        self._whole = len(self.waiting), len(self), next_input
+
+    def checkpoint(self) -> None:
+        """Log the units that have come since the last time, so that another process need not pack them again."""
+        inputs, samples = self._logged
+        last_input, last_sample, next_input = self._whole
+        if (last_input, last_sample) != self._logged:
+            waiting, new = self.waiting[inputs:last_input], self.collected.samples[samples:last_sample]
+            self._log.append(next_input, waiting, new, list(self._classes))
+            self._logged = last_input, last_sample
+
+    def fix(self) -> list[Prepared]:
+        """Fix schema and plans, in the store too; return the samples, prepared by the schema."""
+        preparer, prepared = self.collected.prepare(classes=self._classes)
+        self._appender.fix(preparer, prepared)
+        return prepared
 
 
 class SchemaOnlySink:
@@ -85,7 +100,6 @@ class SchemaOnlySink:
     def __init__(self, first: FirstInputs, batch: int) -> None:
         self._first = first
         self._batch = batch
-        self._next = 0
 
     def enough(self) -> bool:
         """Whether no more samples are needed."""
@@ -93,14 +107,16 @@ class SchemaOnlySink:
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         """As a store does; inputs that fail are reported by the part that they are in."""
-        self._next = first + len(inputs)
         assert isinstance(result, RawResult)  # noqa: S101 - for the type checker: there is no schema
         for place, samples in enumerate(result.samples):
-            if place % self._batch == 0 and self.enough():
-                return
+            if place % self._batch == 0:
+                self._first.end_unit(first + place)
+                if self.enough():
+                    return
             with suppress(Exception):
                 self._first.add(samples, result.labels_kept)
+        self._first.end_unit(first + len(inputs))
 
     def checkpoint(self) -> None:
         """Another process need not collect these again."""
-        self._first.checkpoint(self._next)
+        self._first.checkpoint()

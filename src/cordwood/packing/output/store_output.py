@@ -31,6 +31,7 @@ from cordwood.store.writing.encode import Encoded, SampleEncoder
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.open_shard import OpenShard, ResumedShard
 from cordwood.store.writing.options import Options
+from cordwood.store.writing.prepare import Prepared
 
 OnFailure = Callable[[int, Input, Failure], None]
 
@@ -55,7 +56,7 @@ class StoreOutput:
     ) -> None:
         self.path = folder.path
         self.progress = ShardProgress(Position(start))
-        self.next_input = start  # the first input that is neither written nor waits for the schema
+        self.next_input = start  # the first one that no process has packed or logged before
         self.stored_bytes = 0  # of frames, by this process
         self.first: FirstInputs | None = None
         self._batch = batch
@@ -172,7 +173,7 @@ class StoreOutput:
             # Without their handles, which may be whole samples: there may be many inputs without samples.
             entry = InputEntry(*inputs[each][1:], samples=result.counts[each])
             collecting.waiting.append(WaitingInput(first + each, entry))
-        self.next_input = first + unit.stop
+        collecting.end_unit(first + unit.stop)
 
     def _encoded(self, result: RawResult, start: int) -> EncodedResult:
         """The samples of the inputs from number `start` on, encoded."""
@@ -182,18 +183,19 @@ class StoreOutput:
         made.parts = self._encoder.encoded()
         return made
 
-    def fix_schema(self) -> FirstInputs:
-        """Fix schema and plans by the first inputs, and return these."""
+    def fix_schema(self) -> tuple[FirstInputs, list[Prepared]]:
+        """Fix schema and plans by the first inputs, and return these with their samples."""
         assert self.first is not None  # noqa: S101 - for the type checker
-        self.first.fix()
+        prepared = self.first.fix()
         first, self.first = self.first, None
-        return first
+        return first, prepared
 
     def _write_first(self) -> None:
         """Fix schema and plans by the first inputs, and write these."""
-        first, made = self.fix_schema(), EncodedResult()
-        made.add(first.collected.samples, self._encoder)
-        self._write(*first.waited(), self._encoder.encoded(), made.raw_sizes)
+        first, prepared = self.fix_schema()
+        for sample in prepared:  # they made the schema, so they fit it: an error here is not an input's failure
+            self._encoder.add(sample)
+        self._write(*first.waited(), self._encoder.encoded(), [sample.nbytes for sample in prepared])
 
     def _write(
         self, first: int, inputs: Sequence[Input], counts: list[int], parts: list[Encoded], raw_sizes: list[int]
@@ -262,7 +264,7 @@ class StoreOutput:
     def checkpoint(self) -> None:
         """Put everything that has come on the disk, so that another process can resume after it."""
         if self.first is not None:
-            self.first.checkpoint(self.next_input)
+            self.first.checkpoint()
             return
         progress, shard = self.progress, self._appender.writing.shards.open
         if shard is None or self._shard_log is None:

@@ -285,10 +285,10 @@ class ShardSequence:
         assert shard is not None  # noqa: S101 - for the type checker
         self._committing = self._committer.submit(self._put_in_place, shard, ending or nullcontext())
 
-    def finish(self, ending: AbstractContextManager[None] | None = None) -> None:
+    def finish(self) -> None:
         """Commit the shard that is open, however small, and wait until everything is on the disk."""
         if self.open is not None:
-            self.commit(ending)
+            self.commit()
         self._wait()
 
     def stop(self) -> None:

@@ -101,7 +101,8 @@ def test_a_shard_takes_its_place_within_the_context_it_is_committed_with(tmp_pat
     assert shards.open.is_full
     shards.commit(ending(0))
     shards.add(samples.part(done, done + 1), 0)
-    shards.finish(ending(1))
+    shards.commit(ending(1))
+    shards.finish()
     shards.stop()
     assert told == [("before", 0, False), ("after", 0, True), ("before", 1, False), ("after", 1, True)]
     assert counts_of(tmp_path) == [done, 1]
