@@ -1,4 +1,4 @@
-"""The docstring of a package names each of its modules and sub-packages, and no others."""
+"""The docstring of a package names each of its modules and sub-packages, and what they import."""
 
 import ast
 import re
@@ -30,3 +30,24 @@ def test_a_docstring_names_every_member(package: str) -> None:
 def test_a_docstring_lists_only_members(package: str) -> None:
     listed = re.findall(r"^\* (.*?) - ", docstring(package), re.MULTILINE)
     assert {name for entry in listed for name in re.findall(r"``(\w+)``", entry)} <= members(package)
+
+
+def imported(package: str) -> set[str]:
+    """What the modules of a package import: other parts of the same top-level package, or other top-level packages."""
+    own = ["cordwood", *Path(package).parts]
+    found = set()
+    for path in (PACKAGE / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("cordwood."):
+                parts = [*node.module.split("."), *(alias.name for alias in node.names)]
+                if parts[: len(own)] != own:
+                    found.add(parts[2] if parts[1] == own[1] else parts[1])
+    return found - {"errors", "__version__"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_docstring_says_what_is_imported(package: str) -> None:
+    sentence = re.search(r"Imports (.*?)[;.](\s|$)", docstring(package), re.DOTALL)
+    assert sentence is not None
+    if "the packages below" not in sentence[1]:
+        assert set(re.findall(r"``(\w+)[\w.]*``", sentence[1])) - {"errors"} == imported(package)

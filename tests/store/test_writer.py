@@ -169,7 +169,7 @@ def test_fields_are_recorded(tmp_path: Path) -> None:
 
 
 def test_a_field_without_arrays_in_the_look_gets_a_plan_nevertheless(tmp_path: Path) -> None:
-    samples: list[Any] = [{"x": None, "y": 1} for _ in range(first_samples.LOOK_SAMPLES)]
+    samples: list[Any] = [{"x": None, "y": 1} for _ in range(first_samples.MAX_FIRST_SAMPLES)]
     fields = {"x": cw.Field(varies=True)}
     more = [{"x": torch.arange(1000), "y": 1}]
     path = write(tmp_path / "s", samples + more, fields=fields)
@@ -229,12 +229,12 @@ def test_what_extend_does_not_take(batch: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"goal": "tiny"}, "goal is 'tiny'"),
+        ({"goal": "tiny"}, "goal must be .*, got 'tiny'"),
         ({"mode": "w"}, "mode must be 'create', "),
-        ({"shard_bytes": 0}, "shard_bytes is 0"),
-        ({"shard_bytes": 1.5}, r"shard_bytes is 1\.5"),
-        ({"threads": 0}, "threads is 0"),
-        ({"fields": {"x": "raw"}}, "fields has 'x': 'raw'"),
+        ({"shard_bytes": 0}, "shard_bytes must be a number of bytes .*, got 0"),
+        ({"shard_bytes": 1.5}, r"shard_bytes must be .*, got 1\.5"),
+        ({"threads": 0}, "threads must be 1 or more, .*, got 0"),
+        ({"fields": {"x": "raw"}}, "fields must map names .*, got 'x': 'raw'"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, Any], said: str, tmp_path: Path) -> None:

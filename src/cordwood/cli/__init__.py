@@ -13,6 +13,7 @@ Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data, 130 interrupted.
 
 Also here: ``report_files`` (the files that ``cordwood doctor`` writes), ``tensor_files`` (finds tensor files for
 ``inspect`` and ``trim``), ``completing`` (shell completion), ``reference`` (makes docs/cli.md from ``--help``).
+Imports the packages below it; used by ``cordwood.__main__``.
 
 Where to add things:
 

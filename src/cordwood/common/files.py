@@ -1,4 +1,4 @@
-"""Opens the files of a store, and refuses anything that is not a regular file.
+"""Opens files for reading, and refuses anything that is not a regular file.
 
 with opened("train.cordwood/store.json", "the manifest") as fd:
     data = os.pread(fd, 100, 0)

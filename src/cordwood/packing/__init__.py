@@ -12,8 +12,8 @@ How a source is packed:
    a shard holds, so that a killed job resumes.
 6. ``report``: the state of the job -> progress, and at the end a summary.
 
-``transfer`` has ``merge`` and ``export``. Imports ``store``, ``sources``, ``tensors``, ``codecs``, ``common`` and
-``native``; used by ``doctor``, ``demo`` and ``cli``.
+``transfer`` has ``merge`` and ``export``. Imports ``store``, ``sources``, ``tensors``, ``common`` and ``native``;
+used by ``doctor``, ``demo`` and ``cli``.
 
 Where to add things:
 

@@ -223,13 +223,13 @@ def test_a_damaged_log_costs_time_and_nothing_else(folder: Path, batch: int, dam
 def test_samples_that_are_enough_are_begun_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process died when it had looked at the last one, and before a shard held any of them."""
     job = Copies([1] * 12, checkpoints=1)
-    monkeypatch.setattr(first_samples, "LOOK_SAMPLES", 8)
+    monkeypatch.setattr(first_samples, "MAX_FIRST_SAMPLES", 8)
     assert job.run(folder / "whole")
     expected, job.done = files_of(folder / "whole"), []
-    monkeypatch.setattr(first_samples, "LOOK_SAMPLES", 256)
+    monkeypatch.setattr(first_samples, "MAX_FIRST_SAMPLES", 256)
     while len(job.done) < 8:
         assert not job.run(folder / "s", 1)
-    monkeypatch.setattr(first_samples, "LOOK_SAMPLES", 8)
+    monkeypatch.setattr(first_samples, "MAX_FIRST_SAMPLES", 8)
     assert job.run(folder / "s")
     assert job.done == list(range(12))
     assert files_of(folder / "s") == expected

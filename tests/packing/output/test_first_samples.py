@@ -33,7 +33,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def few_samples_tell_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "LOOK_SAMPLES", LOOKED_AT)
+    monkeypatch.setattr(look, "MAX_FIRST_SAMPLES", LOOKED_AT)
 
 
 def settled_files(store: Path) -> dict[str, bytes]:

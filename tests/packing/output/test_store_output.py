@@ -21,7 +21,7 @@ COUNTS = st.lists(st.sampled_from([1, 1, 1, 0, FAILED, 2, 5]), max_size=40)
 
 @pytest.fixture(autouse=True)
 def few_samples_tell_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_samples, "LOOK_SAMPLES", 4)
+    monkeypatch.setattr(first_samples, "MAX_FIRST_SAMPLES", 4)
 
 
 @pytest.fixture

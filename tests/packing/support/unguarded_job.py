@@ -28,7 +28,7 @@ from tests.packing.support.forkedworkers import fork_workers
 settings: dict[str, Any] = json.loads(sys.argv[1])
 tasks._MOST_INPUTS = 8  # many tasks, though they are quick, and as many every time
 tasks._SECONDS = 1e6
-first_samples.LOOK_SAMPLES = 40
+first_samples.MAX_FIRST_SAMPLES = 40
 engine._CHECKPOINT_SHARE = 0
 engine.CHECKPOINT_SECONDS = settings.get("checkpoints", 0)
 if settings.get("fork", True):

@@ -5,5 +5,5 @@ Reading order:
 * ``columns`` - paragraphs and tables of at most 80 columns
 * ``text`` - one function per act
 
-Imports ``report``, ``doctor`` and ``common``; used by ``run`` and ``page``.
+Imports ``report`` and ``common``; used by ``run`` and ``page``.
 """

@@ -12,5 +12,5 @@ Reading order:
 * ``fetches`` - the figures of all processes together
 * ``storage_device`` - the kind of disk that holds a file
 
-Imports ``sources``; used by every other part of ``doctor`` but ``timer``, and by ``demo``.
+Imports ``sources`` and ``common``; used by every other part of ``doctor`` but ``timer``, and by ``demo``.
 """

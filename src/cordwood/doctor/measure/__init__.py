@@ -11,6 +11,6 @@ Reading order:
 * ``environment`` - machine and library versions, for the report
 * ``quiet_stdout`` - hides what trials print
 
-Imports ``evidence``, ``wording`` and ``common``; used by ``probes.phases``, ``replay``, ``trials``, ``rules``, ``run``
+Imports ``evidence`` and ``common``; used by ``probes.phases``, ``replay``, ``trials``, ``rules``, ``run``
 and ``demo``.
 """

@@ -8,5 +8,6 @@ Reading order:
 * ``deep`` - probes that are on in a few steps
 * ``fetch`` - probes inside data loaders and their workers
 
-``phases`` imports ``deep``, and ``deep`` imports ``fetch``; used by ``run``.
+``phases`` imports ``deep``, and ``deep`` imports ``fetch``. Imports ``evidence``, ``code``, ``measure``, ``feed`` and
+``tensors``; used by ``run``.
 """

@@ -10,5 +10,5 @@ Reading order:
 * ``loop_rounds`` - whether the rounds of a Python loop could be one operation
 * ``model`` - runs a copy of a module in another precision
 
-Imports ``evidence``, ``code``, ``measure``, ``feed`` and ``common``; used by ``rules`` and ``report``.
+Imports ``evidence``, ``code``, ``measure`` and ``common``; used by ``rules`` and ``report``.
 """

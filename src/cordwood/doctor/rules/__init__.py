@@ -10,8 +10,8 @@ Reading order:
 * ``pages`` - makes the pages in docs/rules from the rules
 
 ``ALL_RULES`` below is the list of rules, in the order in which they run. Imports ``evidence``, ``code``, ``measure``,
-``replay``, ``trials`` and ``wording``; used by ``run``. The docstring of ``cordwood.doctor`` says what a new rule
-needs.
+``replay``, ``trials``, ``wording``, ``store`` and ``common``; used by ``run``. The docstring of ``cordwood.doctor``
+says what a new rule needs.
 """
 
 from cordwood.doctor.evidence.findings import Rule

@@ -14,7 +14,8 @@ antialias=True)`` in float64.
 
 Reading order: ``crops`` has the steps, ``boxes`` the parts of images that they cut, this file checks a list of steps
 and draws for each sample, ``treatments`` turns a loader's options into one treatment per field, ``random_check`` warns
-of transforms that draw once per batch.
+of transforms that draw once per batch. Imports ``order``, ``store``, ``codecs``, ``common`` and ``native``; used by
+``loader``.
 """
 
 from collections.abc import Sequence

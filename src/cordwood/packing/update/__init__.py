@@ -8,6 +8,6 @@ Reading order:
 * ``swap_folders`` - puts the new folder in the place of the old one, also if the process is killed on the way
 * ``first_change`` - the first changed input, for the message of a job that must not resume
 
-Imports ``transform``, ``journal``, ``workers``, ``output``, ``report``, ``sources``, ``store`` and ``common``; used by
+Imports ``transform``, ``journal``, ``workers``, ``report``, ``sources``, ``store`` and ``common``; used by
 ``pack_run``.
 """

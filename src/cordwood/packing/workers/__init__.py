@@ -11,6 +11,6 @@ Reading order:
 * ``one_thread`` - limits torch and OpenCV to one thread, so that results do not depend on the number of workers
 * ``interrupt`` - Ctrl-C stops the job where it can resume
 
-Imports ``transform``, ``journal``, ``sources``, ``store``, ``codecs`` and ``common``; used by ``output``, ``report``,
+Imports ``transform``, ``journal``, ``sources``, ``store`` and ``common``; used by ``output``, ``report``,
 ``update``, ``dry_run``, ``pack_run`` and ``doctor``.
 """

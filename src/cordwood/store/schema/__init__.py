@@ -6,6 +6,6 @@ Reading order:
 * ``field`` - ``cw.Field``: what a caller may ask for one field (goal, class names, narrower floats, encoded images)
 * ``schema`` - the whole tree: the name of every value, and whether it is kept as a frame or as a column of the row
 
-Imports ``codecs`` and ``common``, and nothing else of ``store``; used by every other part of ``store``, by ``packing``
+Imports ``codecs`` and ``common``; used by every other part of ``store``, by ``packing``
 and by ``feed``.
 """

@@ -34,8 +34,8 @@ from cordwood.store.writing.infer import infer, observe
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
 
-LOOK_SAMPLES = 256
-LOOK_BYTES = 16 << 20
+MAX_FIRST_SAMPLES = 256
+MAX_FIRST_BYTES = 16 << 20
 
 log = logging.getLogger("cordwood.store")
 
@@ -65,7 +65,7 @@ class FirstSamples:
 
     def is_full_with(self, samples: int, nbytes: int) -> bool:
         """Whether that many more samples, of that many bytes, would be enough."""
-        return len(self.samples) + samples >= LOOK_SAMPLES or self._nbytes + nbytes >= LOOK_BYTES
+        return len(self.samples) + samples >= MAX_FIRST_SAMPLES or self._nbytes + nbytes >= MAX_FIRST_BYTES
 
     def check(self, sample: Any) -> int:
         """Return the bytes of a sample's arrays; UsageError if the sample cannot be stored, whatever follows it."""

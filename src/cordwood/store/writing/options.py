@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cordwood.codecs import GOALS
+from cordwood.common.arguments import one_of, whole_number
 from cordwood.common.resources import default_threads
-from cordwood.common.suggest import did_you_mean
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.manifest import Manifest
@@ -30,16 +30,16 @@ class Options:
 
 def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
     """What the caller asked for, if it can be meant."""
-    if goal is not None and goal not in GOALS:
-        raise UsageError(f"goal is {goal!r}, but can be {', '.join(map(repr, GOALS))}{did_you_mean(goal, GOALS)}")
-    if shard_bytes is not None and (type(shard_bytes) is not int or not 1 <= shard_bytes < 1 << 48):
-        raise UsageError(f"shard_bytes is {shard_bytes!r}, but is a number of bytes; 64 << 20 is usual")
+    if goal is not None:
+        one_of("goal", goal, GOALS)
+    if shard_bytes is not None:
+        shard_bytes = whole_number("shard_bytes", shard_bytes, 1, (1 << 48) - 1, "a number of bytes such as 64 << 20")
     if fields is not None and not isinstance(fields, Mapping):
-        raise UsageError(f"fields is a {type(fields).__name__}, but maps names to cw.Field(...)")
+        raise UsageError(f"fields must map names to cw.Field(...), got a {type(fields).__name__}")
     given = dict(fields or {})
     for name, field in given.items():
         if not isinstance(name, str) or not isinstance(field, Field):
-            raise UsageError(f"fields has {name!r}: {field!r}, but maps names to cw.Field(...)")
+            raise UsageError(f"fields must map names to cw.Field(...), got {name!r}: {field!r}")
     return Options(goal, shard_bytes, given)
 
 
@@ -47,9 +47,8 @@ def checked_threads(threads: int | None) -> int:
     """How many threads encode; None means all cores of this process."""
     if threads is None:
         return default_threads()
-    if type(threads) is not int or threads < 1:
-        raise UsageError(f"threads is {threads!r}, but is at least 1; None means all cores of this process")
-    return min(threads, _MOST_THREADS)
+    wanted = whole_number("threads", threads, 1, what="1 or more, or None for all cores of this process")
+    return min(wanted, _MOST_THREADS)
 
 
 def check_same(options: Options, manifest: Manifest, where: Path) -> None:

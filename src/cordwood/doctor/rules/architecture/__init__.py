@@ -6,5 +6,5 @@ Reading order:
 * ``layers`` - layers with a real share of the time, and the shapes of their convolutions
 * ``shufflenet`` - the rules ``shufflenet-g1`` to ``shufflenet-g4``
 
-Imports ``evidence``, ``replay`` and ``wording``; used by ``rules``.
+Imports ``evidence``, ``replay`` and ``common``; used by ``rules``.
 """

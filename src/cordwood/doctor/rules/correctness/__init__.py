@@ -8,5 +8,5 @@ Reading order:
 * ``eval_in_train_mode`` - validation in train mode
 * ``bloated_save`` - files of ``torch.save`` with bytes that no tensor reaches
 
-Imports ``evidence``, ``measure``, ``replay``, ``wording`` and ``common``; used by ``rules``.
+Imports ``evidence``, ``measure``, ``replay`` and ``common``; used by ``rules``.
 """
