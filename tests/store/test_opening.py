@@ -144,7 +144,7 @@ def test_what_is_no_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize("threads", [0, -1])
 def test_threads_are_at_least_one(tmp_path: Path, threads: int) -> None:
     pack(tmp_path / "s", images(1))
-    with pytest.raises(UsageError, match="at least 1"):
+    with pytest.raises(UsageError, match="threads must be 1 or more"):
         cw.open(tmp_path / "s", threads=threads)
 
 
