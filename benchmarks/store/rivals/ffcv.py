@@ -20,7 +20,7 @@ PAGE = 1 << 23  # as large as FFCV makes them
 LONG_EPOCH = 4096  # samples: what FFCV does to begin an epoch must be little against it
 MANY = 8192  # photographs: over a gigabyte, two pages of 8 MiB are little against it
 ROUNDING = 1e-6  # FFCV normalises in float64 and rounds once, torch rounds at every step
-TO_INSTALL = "benchmarks/store/rivals/entrants.py tells how to install it"
+TO_INSTALL = "benchmarks/store/rivals/entrants.py says how to install it"
 
 
 class Ffcv:

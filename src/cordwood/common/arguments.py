@@ -45,8 +45,8 @@ def checks_keywords(name: str, elsewhere: Mapping[str, str] = _NONE) -> Callable
                 if word not in known:
                     if RENAMED.get(word) in known:
                         raise UsageError(f"{name} has no argument {word!r}: it was renamed to {RENAMED[word]!r}")
-                    told = f": that {elsewhere[word]}" if word in elsewhere else did_you_mean(word, known)
-                    raise UsageError(f"{name} has no argument {word!r}{told}")
+                    hint = f": that {elsewhere[word]}" if word in elsewhere else did_you_mean(word, known)
+                    raise UsageError(f"{name} has no argument {word!r}{hint}")
             return function(*arguments, **keywords)
 
         return checked

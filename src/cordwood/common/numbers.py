@@ -1,4 +1,4 @@
-"""Numbers as people read them: with no more digits than tell something.
+"""Formats numbers for people, with only the digits that matter.
 
 milliseconds(41.23), percent(0.62), clock_text(151), factor(0.28)     # 41.2 ms, 62%, 2:31, 3.6x
 """
@@ -71,7 +71,7 @@ def factor(ratio: float) -> str | None:
 
 
 def rate_text(rate: float) -> str:
-    """A rate with as many digits as tell something."""
+    """Return a rate with only the digits that matter."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
