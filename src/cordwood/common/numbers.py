@@ -76,12 +76,12 @@ def rate_text(rate: float) -> str:
 
 
 def few_digits(number: float) -> str:
-    """With no more digits than a few tries can tell."""
+    """Return a number with only the digits that a few measurements support."""
     return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"
 
 
 def rough_milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds, with no more digits than a few tries can tell."""
+    """Return seconds as milliseconds, with only the digits that a few measurements support."""
     ms = seconds * 1000
     if ms < 0.01:
         return "<0.01 ms"
