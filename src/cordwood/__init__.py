@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from cordwood.errors import FormatError as FormatError
     from cordwood.errors import PackError as PackError
     from cordwood.errors import StorageError as StorageError
+    from cordwood.errors import TensorNameError as TensorNameError
+    from cordwood.errors import UnsafePickleError as UnsafePickleError
     from cordwood.errors import UsageError as UsageError
     from cordwood.feed import Loader as Loader
     from cordwood.feed import Padded as Padded
@@ -85,6 +87,8 @@ _HOME = {
     "Report": "doctor",
     "StorageError": "errors",
     "Timer": "doctor",
+    "TensorNameError": "errors",
+    "UnsafePickleError": "errors",
     "UsageError": "errors",
     "Writer": "store",
     "augment": "feed",
@@ -122,7 +126,9 @@ __all__ = [
     "Peek",
     "Report",
     "StorageError",
+    "TensorNameError",
     "Timer",
+    "UnsafePickleError",
     "UsageError",
     "Writer",
     "__version__",

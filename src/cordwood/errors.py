@@ -2,7 +2,9 @@
 
     CordwoodError
     ├── UsageError    (ValueError)  a call that cannot be meant: unknown goal, wrong shape
+    │   └── TensorNameError  (KeyError)        a tensor file has no tensor of this name
     ├── FormatError   (ValueError)  bad bytes from outside; carries a numbered reason
+    │   └── UnsafePickleError  (UnpicklingError)  a pickle asks for what may not be loaded safely
     ├── StorageError  (OSError)     the disk or the file system said no
     ├── FeedError                   a batch could not be made or delivered
     ├── PackError                   an input could not be preprocessed
@@ -12,6 +14,7 @@ A message says what was found, what was expected, where, and what to do next. Al
 because errors travel between worker processes.
 """
 
+import pickle
 from enum import IntEnum
 from typing import Final
 
@@ -58,6 +61,12 @@ class UsageError(CordwoodError, ValueError):
     """The caller asked for something that cannot be done as asked; the message names what can."""
 
 
+class TensorNameError(UsageError, KeyError):
+    """A tensor file has no tensor of this name; the message suggests names that it has."""
+
+    __str__ = Exception.__str__  # KeyError shows the repr of its message
+
+
 class FormatError(CordwoodError, ValueError):
     """Bytes from outside are truncated, damaged, of another version, or larger than the caller allows.
 
@@ -81,6 +90,13 @@ class FormatError(CordwoodError, ValueError):
     def reason_name(self) -> str:
         """The reason in words, such as ``"block-checksum"``; ``"unspecified"`` for a number without a name."""
         return REASONS.get(self.reason, "unspecified")
+
+
+class UnsafePickleError(FormatError, pickle.UnpicklingError):
+    """A pickle asks for code or objects that may not be loaded safely; the message says how to allow them.
+
+    It is also a `pickle.UnpicklingError`, so code that was written for ``torch.load`` catches it.
+    """
 
 
 class StorageError(CordwoodError, OSError):

@@ -389,3 +389,57 @@ def test_what_cannot_be_written_says_why(path: Path) -> None:
         assert (raised.value.errno, raised.value.filename) == (number, str(missing))
         copy = pickle.loads(pickle.dumps(raised.value))
         assert (copy.errno, copy.filename, str(copy)) == (number, str(missing), str(raised.value))
+
+
+_WRITER = """
+import os, sys
+from cordwood.common.atomic_file import replacing
+with replacing(sys.argv[1]) as file:
+    file.write(b"x" * 10)
+    file.flush()
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_next_write_removes_what_a_killed_one_left_and_nothing_else(tmp_path: Path) -> None:
+    alive, killed = (
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(tmp_path / name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for name in ("alive.pt", "killed.pt")
+    )
+    try:
+        for process in (alive, killed):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        killed.kill()
+        killed.wait()
+        assert len(list(tmp_path.glob(".*.part"))) == 2
+        (tmp_path / ".notes.part").write_text("not ours")
+        with replacing(tmp_path / "new.pt") as file:
+            file.write(b"y")
+        assert {path.name.split(".cordwood")[0] for path in tmp_path.glob(".*.part")} == {".alive.pt", ".notes.part"}
+        alive.communicate(b"")
+        assert (tmp_path / "alive.pt").read_bytes() == b"x" * 10
+    finally:
+        for process in (alive, killed):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("durable", "older", "synced"),
+    [(None, False, 0), (None, True, 1), (False, True, 0), (True, False, 2), (True, True, 2)],
+)
+def test_what_replaces_an_older_file_is_on_the_disk_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool | None, older: bool, synced: int
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    if older:
+        (tmp_path / "x").write_bytes(b"older")
+    with replacing(tmp_path / "x", durable=durable) as file:
+        file.write(b"new")
+    assert len(calls) == synced
+    assert (tmp_path / "x").read_bytes() == b"new"

@@ -19,12 +19,16 @@ from cordwood.errors import (
     PackError,
     Reason,
     StorageError,
+    TensorNameError,
+    UnsafePickleError,
     UsageError,
 )
 
 FRAME_PAGE = Path(__file__).parents[2] / "docs" / "format" / "frame.md"
 BASES: dict[type[CordwoodError], type[Exception]] = {
     UsageError: ValueError,
+    TensorNameError: KeyError,
+    UnsafePickleError: pickle.UnpicklingError,
     FormatError: ValueError,
     StorageError: OSError,
     FeedError: CordwoodError,
@@ -44,7 +48,7 @@ def test_every_error_class_is_in_the_table_above() -> None:
 
 
 def test_the_drawn_tree_names_every_class_and_its_builtin_base() -> None:
-    drawn = dict(re.findall(r"^ +[├└]── (\w+) +(?:\((\w+)\))?", errors.__doc__ or "", re.MULTILINE))
+    drawn = dict(re.findall(r"^[ │]+[├└]── (\w+) +(?:\((\w+)\))?", errors.__doc__ or "", re.MULTILINE))
     assert drawn == {kind.__name__: "" if base is CordwoodError else base.__name__ for kind, base in BASES.items()}
 
 

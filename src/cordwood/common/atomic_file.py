@@ -6,13 +6,17 @@
 
 The bytes go to a file beside it, `.model.pt.cordwood-<pid>-<random>.part`, which is renamed at the end. So a crash, a
 full disk or an interrupt leaves the older file as it was, and a program that has the older file mapped keeps its bytes.
-A `.part` that stays behind is that of a killed process, the one with the number in its name: it can be removed.
+A killed process leaves its `.part`. The writer holds a lock on it (flock), and the next write into the folder removes
+each `.part` that it can lock. Process ids would prove nothing: containers may share a folder, but not their ids.
 """
 
 import errno
+import fcntl
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -130,7 +134,7 @@ def staying(path: Path, aside: Path, size: int = 0) -> Iterator[GatheringFile]:
 
 
 @contextmanager
-def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) -> Iterator[GatheringFile]:
+def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool | None = False) -> Iterator[GatheringFile]:
     """A file to write to, which takes the place of `path` when the block is left without an exception.
 
     ::
@@ -138,8 +142,10 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
         with replacing("model.pt", durable=True) as file:
             torch.save(model.state_dict(), file)
 
-    A link stays a link, and what it points to is replaced. An older file's permissions are kept. With `durable` the
-    file is on the disk, name and all, when this returns. A pipe or a device is written to directly.
+    A link stays a link, and what it points to is replaced. An older file's permissions are kept. With ``durable=True``
+    the file is on the disk, name and all, when this returns. With ``durable=None`` the new data are on the disk before
+    they replace an older file, so that a power loss leaves either of the two; a new file is not waited for. A pipe or
+    a device is written to directly.
     """
     shown = os.fsdecode(path)
     older, linked = _status(shown)
@@ -149,17 +155,20 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
         return
     failure = _keeping(shown, older)
     target = os.path.realpath(shown) if linked else shown
+    _remove_leftovers(target.rpartition("/")[0] or ("/" if target.startswith("/") else "."))
     aside = _aside(target)
     process = os.getpid()
     fd = _create(aside, target, older, failure)
+    locked = -1
     try:
+        locked = os.dup(fd)  # the lock of `_create` is held until the file has its name, also after `fd` is closed
         file = GatheringFile(fd, failure, aside)
         yield file
         file.flush()
         try:
             if older is not None:
                 os.fchmod(fd, stat.S_IMODE(older.st_mode))
-            if durable:
+            if durable or (durable is None and older is not None):
                 os.fsync(fd)
             closing, fd = fd, -1
             os.close(closing)  # a network file system may find out only now that it has no room
@@ -173,6 +182,9 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool = False) ->
             with suppress(OSError):  # out of reach: what went wrong is said by the exception
                 Path(aside).unlink()
         raise
+    finally:
+        if locked >= 0:
+            os.close(locked)
     if durable:
         sync_folder(shown, Path(target).parent)
 
@@ -221,12 +233,54 @@ def _create(aside: str, target: str, older: os.stat_result | None, failure: _Fai
     try:
         if older is not None and not os.access(target, os.W_OK):  # renaming would get around the protection
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        while True:
+            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+            _lock(fd)
+            if os.fstat(fd).st_nlink:
+                return fd
+            os.close(fd)  # another process took it for a leftover before it was locked
     except OSError as error:
         raise failure(error) from error
     except BaseException:  # an interrupt, after the file was made
         Path(aside).unlink(missing_ok=True)
         raise
+
+
+def _lock(fd: int) -> bool:
+    """Lock a file without waiting; False if another process has the lock, or the file system knows none."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+_LEFTOVER = re.compile(r"\..*\.cordwood-\d+-[0-9a-f]{12}\.part", re.DOTALL)
+_PATIENCE = 100  # listing a large folder before each of many small files would take longer than writing them
+_due: dict[str, float] = {}  # per folder: when it may be listed again
+
+
+def _remove_leftovers(folder: str) -> None:
+    """Remove the files of killed writers; takes at most a hundredth of the time between writes into a folder."""
+    began = time.monotonic()
+    if began < _due.get(folder, began):
+        return
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(".part")]  # noqa: PTH208 - as in `replacing`
+    except OSError:
+        names = []
+    for name in filter(_LEFTOVER.fullmatch, names):
+        with suppress(OSError):  # it is gone, or belongs to another user
+            fd = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if stat.S_ISREG(os.fstat(fd).st_mode) and _lock(fd):
+                    os.unlink(f"{folder}/{name}")  # noqa: PTH108
+            finally:
+                os.close(fd)
+    ended = time.monotonic()
+    if len(_due) >= 1000:
+        _due.clear()
+    _due[folder] = ended + _PATIENCE * (ended - began)
 
 
 @contextmanager

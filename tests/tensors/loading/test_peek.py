@@ -192,9 +192,9 @@ def test_map_location_is_that_of_load(tmp_path: Path) -> None:
 def test_a_name_that_is_not_there_is_met_with_near_ones(tmp_path: Path) -> None:
     with cw.peek(write("torch", tmp_path)) as f:
         for call in (f.__getitem__, f.info):
-            with pytest.raises(cw.UsageError, match=r"no tensor is named 'deep.0.d'; near are deep.0.c"):
+            with pytest.raises(cw.UsageError, match=r"no tensor is named 'deep.0.d'; it has 4, such as deep.0.c"):
                 call("deep.0.d")
-        with pytest.raises(cw.UsageError, match=r"names\(\) lists the 4"):
+        with pytest.raises(cw.UsageError, match=r"it has 4, such as \w"):
             f["zzzzzzzz"]
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -365,3 +366,9 @@ def test_small_views_of_many_dtypes_in_one_record() -> None:
     views += [memory[1000:1003].view(torch.bool), memory[1600:1632].view(torch.complex128), memory[2001:2002]]
     assert_same(views, loaded(views, format="cord"))
     assert_shares_alike(views, loaded(views, format="cord"))
+
+
+def test_a_file_object_is_flushed() -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        cw.save(torch.arange(3), file)
+        assert torch.equal(torch.load(file.name), torch.arange(3))

@@ -193,6 +193,6 @@ def _make_folder(folder: str, made: set[str]) -> None:
 def _note_loading(path: Path, result: Exported) -> None:
     """Say so if what was written is not loaded without more ado."""
     try:
-        load(path)
+        load(path, weights_only=True)
     except FormatError as error:
         result.notes.append(f"the files are not loaded as they are: {error}")

@@ -84,7 +84,11 @@ def load_tensors(path: Path, name: str, *, mmap: bool | None = False) -> Any:
         if not path.is_file():  # a pipe would wait for ever
             raise StorageError(errno.ENOENT, "there is no such file")
         first, _ = first_bytes(path)
-        return load_numpy(path) if is_numpy(first, path.suffix) else load(path, map_location="cpu", mmap=mmap)
+        return (
+            load_numpy(path)
+            if is_numpy(first, path.suffix)
+            else load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        )
     except FormatError as error:
         raise FormatError(_named(error, path, name), error.reason) from error
     except UsageError as error:

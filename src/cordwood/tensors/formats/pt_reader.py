@@ -1,7 +1,10 @@
 """Reads torch's zip archives (`.pt` since torch 1.6), stored or deflated."""
 
+import sys
 from collections.abc import Iterable, Mapping
 
+import torch
+from torch.serialization import LoadEndianness
 from torch.storage import UntypedStorage
 
 from cordwood.errors import FormatError
@@ -47,7 +50,10 @@ class PtFile:
     def _byteorder(self) -> str:
         entry = self.archive.entries.get(self.prefix + "byteorder")
         if entry is None:
-            return "little"
+            # Files from before torch 2.1 do not state their byte order: torch assumes little unless a caller set it.
+            config = getattr(getattr(torch.utils, "serialization", None), "config", None)
+            assumed = config.load.endianness if config is not None else None
+            return {LoadEndianness.BIG: "big", LoadEndianness.NATIVE: sys.byteorder}.get(assumed, "little")
         if entry.size > 16 or (order := self.archive.read(entry, 16)) not in (b"little", b"big"):
             raise FormatError(f"{self.source.name}: the record byteorder says neither little nor big")
         return order.decode()

@@ -1,7 +1,9 @@
 """``cw.load``: reads one object from a file of any supported format, without running code of the file."""
 
 import io
+import os
 import pickle
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +32,7 @@ def load(
     path_or_file: Any,
     *,
     map_location: Any = None,
-    weights_only: bool = True,
+    weights_only: bool | None = None,
     mmap: bool | None = None,
     only: str | Iterable[str] | None = None,
     limit: int | None = None,
@@ -46,13 +48,16 @@ def load(
 
     Reads `.cord`, `.pt` (old, new, compressed, zipped again) and `.safetensors` files, from paths and file objects.
     No code of the file runs: what is not on torch's list of safe names is refused, with its name and how to allow it;
-    ``weights_only=False`` trusts the file with everything. `map_location` is torch.load's. Raw records of large
-    `.cord` and `.safetensors` files are mapped into memory instead of read; ``mmap=True`` or ``False`` decides for
-    any format.
+    ``weights_only=False`` trusts the file with everything. The environment variables that overrule ``torch.load``
+    (``TORCH_FORCE_WEIGHTS_ONLY_LOAD=1``, ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1``) overrule this function, too.
+    `map_location` is torch.load's. Under a ``FakeTensorMode`` the tensors are fake, and no data are read. Raw records
+    of large `.cord` and `.safetensors` files are mapped into memory instead of read; ``mmap=True`` or ``False``
+    decides for any format.
 
     `only` is one pattern or several: ``*`` stands for anything, dots included. `limit` is how many bytes may be
     reserved, the machine's memory by default.
     """
+    is_safe = _loads_safely(weights_only)
     wanted = _patterns(only)
     allotment = Allotment(limit)
     start = _position(path_or_file)
@@ -67,7 +72,7 @@ def load(
         if wanted is not None:
             return Selection(file, storages).load(wanted)
         storages.prefetch(file.keys())
-        if weights_only:
+        if is_safe:
             room = allotment.left
             hooks = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
             machine = Machine(file.pickle, hooks, file.where, start=file.start, room=room)
@@ -78,6 +83,31 @@ def load(
                 )
             return loaded
         return _Trusting(file, storages).load()
+
+
+_TRUE = ("1", "y", "yes", "true")
+
+
+def _loads_safely(weights_only: bool | None) -> bool:
+    """What the caller asks for, unless the environment overrules it: as torch.load decides."""
+    force, force_not = (
+        os.environ.get(name, "0").lower() in _TRUE
+        for name in ("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    )
+    if force and force_not:
+        raise UsageError(
+            "TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set in the environment; "
+            "unset one of them"
+        )
+    if force_not and weights_only is None:
+        warnings.warn(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set in the environment and weights_only is not given, so cw.load "
+            "runs code from the file",
+            UserWarning,
+            stacklevel=4,
+        )
+        return False
+    return force or weights_only is None or bool(weights_only)
 
 
 @contextmanager
@@ -125,7 +155,8 @@ def _load_safetensors(
     names = [name for name in file.rows if wanted is None or wanted(name)]
     if wanted is not None:
         wanted.check(file.source.name, file.rows)
-    meta = is_meta(map_location)
+    is_fake = torch._guards.detect_fake_mode(None) is not None
+    meta = is_fake or is_meta(map_location)
     mapped = default_mmap(file.kind, file.source) if mmap is None else mmap
     whole = map_whole(file.source) if mapped and not meta else None
     storages = {} if meta else file.read(names, allotment, whole)
@@ -134,7 +165,9 @@ def _load_safetensors(
     for name in names:
         row = file.rows[name]
         if meta:
-            found[name] = torch.empty(row.shape, dtype=row.dtype, device="meta")
+            found[name] = torch.empty(
+                row.shape, dtype=row.dtype, device="cpu" if map_location is None else map_location
+            )
             continue
         storage = restore(storages[name], "cpu")
         found[name] = torch.empty(0, dtype=row.dtype, device=storage.device).set_(storage, 0, row.shape, row.strides)

@@ -1,6 +1,5 @@
 """``cw.peek``: lists the tensors of a file, and reads those that are asked for."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol, Self
@@ -17,7 +16,7 @@ from cordwood.tensors.formats.safetensors_reader import SafetensorsFile, TensorE
 from cordwood.tensors.formats.truncated import CutSafetensorsFile, open_what_is_left
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import open_source
-from cordwood.tensors.loading.select import Selection
+from cordwood.tensors.loading.select import Selection, no_such_tensor
 from cordwood.tensors.loading.storages import Storages, default_mmap, is_meta, map_whole, restorer
 from cordwood.tensors.unpickle.allowlist import Allowed
 from cordwood.tensors.unpickle.tensor_info import TensorInfo, tensor_info
@@ -131,9 +130,7 @@ class Peek:
 
     def _check(self, name: str) -> None:
         if name not in self._names:
-            near = difflib.get_close_matches(str(name), self._names, 3)
-            hint = f"near are {', '.join(near)}" if near else f"names() lists the {len(self._names)} there are"
-            raise UsageError(f"{self._source.name}: no tensor is named {str(name)[:100]!r}; {hint}")
+            raise no_such_tensor(self._source.name, str(name), self._names)
 
 
 def _shape(info: TensorInfo) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from cordwood.common.text import reason_of
-from cordwood.errors import CordwoodError, FormatError, UsageError
+from cordwood.common.text import counted, reason_of
+from cordwood.errors import CordwoodError, FormatError, TensorNameError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.loading.storages import Storages
 from cordwood.tensors.unpickle.allowlist import Allowed
@@ -54,22 +54,30 @@ class Wanted:
         """Raise if nothing fits, or if a plain name among the patterns is not there."""
         if not names:
             return
+        missing = [pattern for pattern in self._patterns if not _GLOB.search(pattern) and pattern not in names]
+        for pattern in missing:
+            if any(name.startswith(f"{pattern}.") for name in names):
+                raise no_such_tensor(where, pattern, names)
         if not any(self(name) for name in names):
             some = ", ".join(name[:80] for name in list(names)[:3])
             raise UsageError(f"{where}: no tensor has a name that was asked for; it has {len(names)}, such as {some}")
-        for pattern in self._patterns:
-            if not _GLOB.search(pattern) and pattern not in names:
-                raise no_such_tensor(where, pattern, names)
+        if missing:
+            raise no_such_tensor(where, missing[0], names)
 
 
 _GLOB = re.compile(r"[*?\[]")
 
 
-def no_such_tensor(where: str, name: str, names: Collection[str]) -> UsageError:
-    """With what may have been meant."""
+def no_such_tensor(where: str, name: str, names: Collection[str]) -> TensorNameError:
+    """The error for a name that is not in a file, with what may have been meant."""
+    if inside := sum(each.startswith(f"{name}.") for each in names):
+        return TensorNameError(
+            f"{where}: no tensor is named {name[:200]!r}; {counted(inside, 'name')} of {len(names)} begin with it: "
+            f"load them with only={f'{name[:200]}.*'!r}"
+        )
     near = difflib.get_close_matches(name[:200], [each for each in list(names)[:1000] if len(each) < 200], 3)
     some = ", ".join(near or [each[:80] for each in list(names)[:3]])
-    return UsageError(f"{where}: no tensor is named {name[:200]!r}; it has {len(names)}, such as {some}")
+    return TensorNameError(f"{where}: no tensor is named {name[:200]!r}; it has {len(names)}, such as {some}")
 
 
 class Selection:

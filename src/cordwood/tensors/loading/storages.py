@@ -10,6 +10,7 @@ from torch.storage import TypedStorage, UntypedStorage
 from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
+from cordwood.tensors.formats.pt_reader import PtFile
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.allowlist import StorageKind, storage_identity
@@ -43,12 +44,11 @@ class Storages:
         self.file = file
         self.allotment = allotment
         self.restore = restorer(map_location)
-        self.to_meta = is_meta(map_location)
+        self.is_fake = torch._guards.detect_fake_mode(None) is not None
+        self.to_meta = self.is_fake or is_meta(map_location)
         self.whole: UntypedStorage | None = None
         if (default_mmap(file.kind, file.source) if mmap is None else mmap) and not self.to_meta:
             self.whole = map_whole(file.source)
-            if file.byteorder != "little":
-                raise UsageError(f"{file.source.name} was written on a big-endian machine and cannot be mapped")
         self._read: dict[str, UntypedStorage] = {}
         self._typed: dict[str, TypedStorage] = {}
 
@@ -62,6 +62,11 @@ class Storages:
             return False
         return self.file.kind != "cord" or self.file.can_map(key)  # type: ignore[union-attr]
 
+    def _offset(self, key: str) -> int | None:
+        """Where the bytes of a storage are in a `.pt` file that holds them as they are."""
+        is_plain = isinstance(self.file, PtFile) and self.file.coding(key) == "stored"
+        return self.file.source.base + self.file.place(key)[0] if is_plain else None  # type: ignore[union-attr]
+
     def typed(self, identity: Any) -> TypedStorage:
         """For a persistent id whose class is one of ours."""
         kind, key, location, numel, view = storage_identity(identity, self.file.where)
@@ -70,6 +75,8 @@ class Storages:
             storage = self._typed[key] = self._make(kind, key, location, numel)
         elif storage._untyped_storage.nbytes() != numel * kind.dtype.itemsize:
             raise FormatError(f"{self.file.where}: storage {key[:40]} has two sizes")
+        elif storage.dtype != kind.dtype:
+            storage = TypedStorage(wrap_storage=storage._untyped_storage, dtype=kind.dtype, _internal=True)
         return storage if view is None else self._window(storage, view)
 
     def _make(self, kind: StorageKind, key: str, location: str, numel: int) -> TypedStorage:
@@ -81,6 +88,10 @@ class Storages:
             )
         if self.to_meta:
             storage = torch.UntypedStorage(nbytes, device="meta")
+            # Torch reads parts of files later by this offset; and fake tensors claim the device of the file.
+            storage._checkpoint_offset = self._offset(key)
+            if self.is_fake:
+                storage._fake_device = torch.device(location)
             return TypedStorage(wrap_storage=storage, dtype=kind.dtype, _internal=True)
         if self._maps(key):
             assert self.whole is not None  # noqa: S101 - what _maps says

@@ -3,8 +3,8 @@
 import io
 import os
 import zipfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def save(
     format: str | None = None,
     compress: bool | None = None,
     goal: str = "balanced",
-    durable: bool = False,
+    durable: bool | None = None,
     background: bool = False,
 ) -> Saving | None:
     """Save an object: the bytes its tensors reach, each once, and nothing else.
@@ -51,7 +51,9 @@ def save(
     file where that saves a tenth; `goal` (``"small"``, ``"balanced"``, ``"fast"``, ``"raw"``) is for `.cord` files.
 
     A file appears whole or not at all: it is written aside and renamed, and an older file survives whatever happens.
-    ``durable=True`` also waits for the disk. ``background=True`` copies the reachable bytes, returns at once, and
+    Before the new file replaces an older one, its data are on the disk, so a power loss leaves one of the two.
+    ``durable=True`` waits for the disk also when there is no older file, ``durable=False`` never waits.
+    ``background=True`` copies the reachable bytes, returns at once, and
     writes in a thread.
     """
     target = Target(path_or_file, format, compress, goal)
@@ -118,7 +120,7 @@ class Target:
         """Two saves with the same identity must not run at once."""
         return os.path.realpath(self.path) if self.path is not None else f"file {id(self.file)}"
 
-    def write(self, content: Content, durable: bool) -> None:
+    def write(self, content: Content, durable: bool | None) -> None:
         """Write the file, whole or not at all."""
         with self.opened(durable=durable) as file:
             self.write_to(file, content)
@@ -144,11 +146,11 @@ class Target:
             return "archive"
         return Path(self.path.name.removesuffix(outer)).stem or "archive"
 
-    def opened(self, *, durable: bool) -> AbstractContextManager[Any]:
+    def opened(self, *, durable: bool | None) -> AbstractContextManager[Any]:
         """The file to write to, as a context."""
         if self.path is not None:
             return replacing(self.path, durable=durable)
-        return nullcontext(_Whole(self.file.write))  # type: ignore[union-attr]
+        return _flushed(self.file)
 
 
 def _in_pieces(write: Callable[[Any], Any]) -> Callable[[Any], None]:
@@ -160,6 +162,14 @@ def _in_pieces(write: Callable[[Any], Any]) -> Callable[[Any], None]:
             write(view[start : start + _PIECE])
 
     return write_pieces
+
+
+@contextmanager
+def _flushed(file: Any) -> Iterator["_Whole"]:
+    """A file object to write to; what it gathered is handed to the system, so that a reader of its path sees it."""
+    yield _Whole(file.write)
+    if hasattr(file, "flush"):
+        file.flush()
 
 
 class _Whole:

@@ -8,6 +8,7 @@ and indices come from the file, so each is checked here before memory is taken o
 import functools
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from types import BuiltinMethodType, MethodType
 from typing import Any, Final, NoReturn
 
 import torch
@@ -15,7 +16,7 @@ from torch.storage import TypedStorage
 
 from cordwood.common.resources import physical_memory
 from cordwood.common.text import RefusedPickle, brief, reason_of
-from cordwood.errors import CordwoodError, FormatError
+from cordwood.errors import CordwoodError, FormatError, UnsafePickleError
 from cordwood.tensors.content.dtypes import storage_dtypes
 from cordwood.tensors.unpickle.rebuild import MEASURED, REBUILD
 from cordwood.tensors.unpickle.renamed import moved
@@ -161,6 +162,7 @@ def _values() -> dict[str, Any]:
     return found
 
 
+_BLOCKED = ("nt", "os", "posix", "sys")  # torch refuses these modules, too, even where the user allows a name
 _KNOWN: dict[str, Any] = {}
 
 
@@ -208,7 +210,7 @@ class Allowed:
 
     def refuse(self, what: str) -> NoReturn:
         """Say what was found, and how to allow it."""
-        raise FormatError(
+        raise UnsafePickleError(
             f"{self.where}: the file asks for {what}, which is not on the list of what may be loaded safely. If you "
             f"trust the file, allow it with torch.serialization.add_safe_globals([...]){self.otherwise}"
         )
@@ -218,13 +220,21 @@ class Allowed:
         full = f"{module}.{name}"
         found = self._known.get(full)
         if found is None:
+            if module in _BLOCKED:
+                advice = self.otherwise.replace(", or load", ". If you trust the file, load it")
+                raise UnsafePickleError(
+                    f"{self.where}: the file asks for the global {full}, which is not on the list of what may be "
+                    f"loaded safely; add_safe_globals cannot allow names of the module {module}{advice}"
+                )
             if full not in self._trusted:
                 self.refuse(f"the global {full}")
             found = self._trusted[full]
         return found
 
     def trusts(self, value: Any) -> bool:
-        """Whether the user named this very object."""
+        """Whether the user named this very object, or this method: each access makes a new method object."""
+        if isinstance(value, MethodType | BuiltinMethodType):
+            return any(value == trusted for trusted in self._trusted.values())
         return any(value is trusted for trusted in self._trusted.values())
 
     def call(self, function: Any, arguments: Any) -> Any:

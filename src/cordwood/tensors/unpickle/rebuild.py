@@ -83,7 +83,7 @@ def _finish(tensor: torch.Tensor, requires_grad: Any, hooks: Any, metadata: Any)
         if metadata.get("conj") and not tensor.is_complex():
             raise RefusedPickle(f"the conjugate of {tensor.dtype}, which is not complex")
         torch._utils.set_tensor_metadata(tensor, metadata)
-    return tensor
+    return torch._utils._restore_device_fake_mode(tensor)  # type: ignore[no-any-return]
 
 
 def _need_dtype(dtype: Any) -> torch.dtype:
