@@ -53,7 +53,9 @@ class PtFile:
             # Files from before torch 2.1 do not state their byte order: torch assumes little unless a caller set it.
             config = getattr(getattr(torch.utils, "serialization", None), "config", None)
             assumed = config.load.endianness if config is not None else None
-            return {LoadEndianness.BIG: "big", LoadEndianness.NATIVE: sys.byteorder}.get(assumed, "little")
+            if assumed is LoadEndianness.NATIVE:
+                return sys.byteorder
+            return "big" if assumed is LoadEndianness.BIG else "little"
         if entry.size > 16 or (order := self.archive.read(entry, 16)) not in (b"little", b"big"):
             raise FormatError(f"{self.source.name}: the record byteorder says neither little nor big")
         return order.decode()
