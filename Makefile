@@ -7,11 +7,13 @@ FUZZ_VENV := .venv-fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= gcc
 PYTEST_ARGS ?=
+PYTHON_VENV := .venv-python
 BENCH_VENV := .venv-bench
 BENCH_BIN := $(BENCH_VENV)/bin
 BENCH_SUITES ?= codecs tensors store feed pack doctor scaling
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+GPU_ARGS ?=
 
 BUILD_FILES := pyproject.toml setup.py constraints.txt
 NATIVE := $(shell find src/cordwood/native -name '*.c' -o -name '*.h' -o -name '*.inc')
@@ -23,7 +25,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-all lint docs fuzz bench bench-check clean check-machine
+.PHONY: help demo test test-slow test-all test-python lint docs fuzz bench bench-check gpu-check clean check-machine
 
 help:
 	@echo "make demo   pack a small image folder, compare, train, trim, ask the doctor: two minutes, and cordwood-demo/index.html"
@@ -31,10 +33,12 @@ help:
 	@echo "make test   lint and the tests of everything: minutes"
 	@echo "make test-slow  large property runs, kill loops, exhaustive damage, training frameworks: the tests marked slow"
 	@echo "make test-all   both"
+	@echo "make test-python PYTHON=python3.13  another Python: a wheel is built and installed, and the tests that need no torch run"
 	@echo "make docs   the documentation as a site, in build/site"
 	@echo "make fuzz   feed damaged frames, tensor files and stores to the readers, each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
 	@echo "make bench  compare with the rivals, in an environment of their own; only='feed codecs' for a part, quick=1 for a look"
 	@echo "make bench-check  the same, and compare the ratios with the committed results; fails where one got worse"
+	@echo "make gpu-check  on a machine with a GPU: run everything that uses it, and write gpu-check.md; GPU_ARGS='--device cuda:1'"
 	@echo "make clean  delete everything that the others made"
 
 demo: $(VENV)/.demo
@@ -53,6 +57,14 @@ test-slow: $(VENV)/.installed
 test-all:
 	$(MAKE) test
 	$(MAKE) test-slow
+
+# Another Python may have no torch to install. The tests run against an installed wheel, not against src.
+test-python: check-machine
+	$(PYTHON) -m venv --clear $(PYTHON_VENV)
+	$(PYTHON_VENV)/bin/python -m pip install --quiet cloudpickle hypothesis lz4 ml_dtypes numpy opencv-python-headless \
+		pillow pytest pytest-xdist safetensors simplejpeg zstandard
+	$(PYTHON_VENV)/bin/python -m pip install --quiet --no-deps .
+	$(PYTHON_VENV)/bin/python -m pytest -n 2 -p tests.package.without_torch -m "not slow" $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -83,6 +95,9 @@ bench: $(BENCH_NEEDS)
 bench-check: $(BENCH_NEEDS)
 	@$(call each_suite,check); exit $$failed
 
+gpu-check: $(VENV)/.demo
+	$(BIN)/python -m benchmarks.gpu $(GPU_ARGS)
+
 # The interpreter is not sanitized, so the sanitizers' libraries must be there before it starts. Python itself frees
 # little at exit, which is no leak of ours; its own allocator would hide overruns.
 fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
@@ -95,8 +110,8 @@ fuzz: $(FUZZ_VENV)/.installed $(VENV)/.installed
 	$(BIN)/python fuzz/fuzz_store.py --seconds $(FUZZ_SECONDS)
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(FUZZ_VENV) build dist src/*.egg-info
-	rm -rf cordwood-demo .package-cache .bench-cache fuzz/crashes
+	rm -rf $(VENV) $(PYTHON_VENV) $(BENCH_VENV) $(FUZZ_VENV) build dist src/*.egg-info
+	rm -rf cordwood-demo gpu-check.md .package-cache .bench-cache fuzz/crashes
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests docs benchmarks fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f src/cordwood/native/*.so

@@ -5,6 +5,7 @@ Set ``CORDWOOD_SANITIZE=1`` for a build with the address and undefined-behaviour
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -59,12 +60,26 @@ def native_module() -> Extension:
     )
 
 
+def readme_for_index() -> str:
+    """README.md as a package index shows it, away from the files beside it.
+
+    The project has no address yet that relative links could lead to. So a relative link becomes its text, and relative
+    pictures, lines that are one relative link, and the list of the documentation are left out.
+    """
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r'<img src="(?!https?:)[^>]*>\n*', "", text)
+    text = re.sub(r"(?m)^## Read on\n(?:\n|\*.*\n)*|^\[[^\]]*\]\((?!https?:|#)[^)]*\)\n\n", "", text)
+    return re.sub(r"\[([^\]]*)\]\((?!https?:|#)[^)]*\)", r"\1", text)
+
+
 if sys.byteorder != "little":
     sys.exit("cordwood: this machine is big-endian; files and native code are little-endian, so it is not supported.")
 if os.name != "posix":
     sys.exit(f"cordwood: the native module is built on Linux and macOS; {sys.platform} is not supported.")
 
 setup(
+    long_description=readme_for_index(),
+    long_description_content_type="text/markdown",
     ext_modules=[native_module()],
     options={
         "bdist_wheel": {"py_limited_api": "cp311"},

@@ -86,7 +86,7 @@ def corpus(odd: OddArrays) -> Iterator[Seed]:
         yield Seed.of(crafted.frame, crafted.assets)
     for _ in range(400):
         array, dtype = odd.array(2000)
-        goal = odd.random.choice(("small", "balanced", "fast"))
+        goal = odd.random.choice(codecs.GOALS[:3])
         plan = codecs.plan([array], goal, dtype=dtype, own=odd.random.random() < 0.4)
         yield Seed.of(codecs.encode(array, plan, dtype=dtype), plan.assets.encoded)
 

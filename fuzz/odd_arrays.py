@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from tests.format.support.craft import DTYPES, Array
 from tests.format.support.readers import same_bits
 from tests.format.support.samples import array_type
 
-GOALS = ("small", "balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast", "raw")
 
 
 class OddArrays:

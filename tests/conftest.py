@@ -15,6 +15,7 @@ from hypothesis import settings
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it: tables are as wide as in a file, where a test says nothing else
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,11 +12,12 @@ from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.packages import need
 from benchmarks.harness.timing import Contender, MismatchError, Spread, interleave, ratio
 from cordwood import codecs
+from cordwood.codecs import Goal
 
 TITLE = "Batches of 64"
 KEYS = ("raw-batch", "batch-threads")
 BATCH = 64
-GOALS = ("small", "balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast", "raw")
 
 
 def measure(settings: Settings) -> Outcome:

@@ -8,6 +8,7 @@ from benchmarks.data.photographs import Floats, load_photographs, normalise
 from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.timing import Contender, MismatchError, Spread, interleave, ratio
 from cordwood import codecs
+from cordwood.codecs import Goal
 
 TITLE = "Encoding"
 KEYS = ("encode-speed",)
@@ -41,7 +42,7 @@ def measure(settings: Settings) -> Outcome:
     return Outcome([table], {"encode-speed": ratio(times["zipped .pt"], times["balanced"])})
 
 
-def encode_by(plan: "codecs.Plan | str", array: Floats) -> bytes:
+def encode_by(plan: "codecs.Plan | Goal", array: Floats) -> bytes:
     """One frame; the array comes last so that the plan can be bound."""
     return codecs.encode(array, plan)
 

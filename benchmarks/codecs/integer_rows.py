@@ -13,10 +13,11 @@ from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.packages import need
 from benchmarks.harness.timing import MismatchError, Spread
 from cordwood import codecs
+from cordwood.codecs import Goal
 
 TITLE = "Tokens, masks, labels and random data"
 KEYS = ("tokens-size", "masks-size", "labels-size", "random-size")
-GOALS = ("small", "balanced", "fast")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast")
 LEAST_TOKENS = 1 << 16
 
 Array = npt.NDArray[Any]
@@ -68,7 +69,7 @@ def add_row(table: Table, what: str, arrays: Sequence[Array]) -> float:
     return times["small"]
 
 
-def encoded(arrays: Sequence[Array], goal: str) -> list[bytes]:
+def encoded(arrays: Sequence[Array], goal: Goal) -> list[bytes]:
     """Frames that stand alone, each proved to give its array back."""
     frames = [codecs.encode(array, goal) for array in arrays]
     for frame, array in zip(frames, arrays, strict=True):

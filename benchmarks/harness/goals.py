@@ -63,6 +63,8 @@ GOALS = (
     Goal("slices-time", "slices of a batch, each to a `.pt`: time, of torch.save of clones", "at most", 1.2),
     Goal("pt-save-new", "state_dict to a `.pt` of a new name: time, of torch.save's", "at most", 1.3),
     Goal("pt-save-over", "state_dict to a `.pt` over an older one: time, of torch.save's", "at most", 1.3),
+    Goal("pt-save-synced", "the same: time, of torch.save and os.fsync", "at most", 1.3),
+    Goal("pt-save-many", "20,000 small tensors to a `.pt`: time, of torch.save's", "at most", 1.2),
     Goal("pt-load", "state_dict from torch's `.pt`: time, of torch.load's", "at most", 1.1),
     Goal("cord-load", "state_dict from a `.cord`, `fast`: time, of torch.load's", "at most", 1.5),
     Goal("cord-load-touched", "the same, and every byte looked at in both", "at most", 1.5),

@@ -19,10 +19,11 @@ from benchmarks.harness.timing import Contender, MismatchError, Spread, interlea
 from benchmarks.pack import decoders
 from benchmarks.pack.data import PhotographFolder, counts
 from benchmarks.pack.decoders import Way, installed
+from cordwood.codecs import Goal
 
 TITLE = "Decoders"
 KEYS: tuple[str, ...] = ()  # for information: they are why a store is worth its bytes
-GOALS = ("raw", "fast", "balanced", "small")
+GOALS: tuple[Goal, ...] = ("raw", "fast", "balanced", "small")
 PILLOW = "JPEG, Pillow"
 HALF = ", half size"
 

@@ -29,6 +29,7 @@ from benchmarks.pack.rivals import (
 )
 from benchmarks.store.rivals.loaders import optimize
 from cordwood import images
+from cordwood.codecs import Goal
 
 TITLE = "Packing a folder of photographs"
 KEYS = ("pack-workers", "pack-litdata", "pack-plain", "pack-size")
@@ -128,7 +129,7 @@ def by_cordwood(path: str) -> torch.Tensor:
     return images.decode(Path(path).read_bytes())
 
 
-def our_pack(source: Path, workers: int, goal: str, entries: Sequence[Entry], folder: Path) -> None:
+def our_pack(source: Path, workers: int, goal: Goal, entries: Sequence[Entry], folder: Path) -> None:
     cw.pack(source, folder / STORE, transform={"image": prepare}, goal=goal, workers=workers, progress=False)
 
 

@@ -23,6 +23,7 @@ from benchmarks.harness.outcome import Outcome, Settings, Table
 from benchmarks.harness.timing import Contender, MismatchError, Spread, interleave, ratio
 from benchmarks.pack.data import PhotographFolder, Preparing, counts, prepare
 from benchmarks.pack.photo_rows import by_cordwood
+from cordwood.codecs import Goal
 
 TITLE = "One class of the ImageNet story"
 KEYS: tuple[str, ...] = ()  # for the guide
@@ -31,7 +32,7 @@ CLASSES = 1000
 READ = 100  # images in a turn
 MOST_ROUNDS = 7
 WORKERS = 2
-GOALS = ("balanced", "small", "fast")
+GOALS: tuple[Goal, ...] = ("balanced", "small", "fast")
 
 Read = Callable[[int], torch.Tensor]
 

@@ -8,13 +8,14 @@ from benchmarks.scaling.curves import Curves, cores, fastest_ways, rates, sample
 from benchmarks.scaling.limits import MEMORY, SOURCE, memory_copy
 from benchmarks.store.contest import Contest, Packer
 from benchmarks.store.rivals.entrants import FOR_CURVES, installed
+from cordwood.codecs import Goal
 
 TITLE = "Batches of all sizes"
 KEYS: tuple[str, ...] = ()
 BATCHES = (1, 4, 16, 64, 256, 1024)
 FEW_BATCHES = (1, 16, 256)  # of a quick run
 SAMPLES, SLOW = 8192, 4096
-GOALS = ("raw", "balanced")
+GOALS: tuple[Goal, ...] = ("raw", "balanced")
 
 
 def measure(settings: Settings) -> Outcome:

@@ -19,12 +19,13 @@ from benchmarks.scaling.limits import DISK, MEMORY, disk_read, memory_copy
 from benchmarks.store.contest import Contest, Packer
 from benchmarks.store.rivals.entrants import FOR_CURVES, LITDATA, NUMPY, Rival, installed
 from benchmarks.store.rivals.ffcv import FfcvDefault
+from cordwood.codecs import Goal
 
 TITLE = "Samples of all sizes"
 KEYS: tuple[str, ...] = ()
 SIZES = (1 << 10, 10 << 10, 100 << 10, 1 << 20, 10 << 20)
 NAMES = ("1 KiB", "10 KiB", "100 KiB", "1 MiB", "10 MiB")
-GOALS = ("raw", "balanced")
+GOALS: tuple[Goal, ...] = ("raw", "balanced")
 BATCH_BYTES, LARGEST_BATCH = 32 << 20, 256
 
 

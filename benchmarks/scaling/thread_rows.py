@@ -12,12 +12,13 @@ from benchmarks.scaling.limits import MEMORY, SOURCE, memory_copy
 from benchmarks.store.contest import Contest, Packer
 from benchmarks.store.rivals.entrants import FFCV_ARRAYS, FILES, LITDATA, WEBDATASET, ZIPPED, Rival, installed
 from benchmarks.store.rivals.ffcv import FfcvDefault
+from cordwood.codecs import Goal
 
 TITLE = "Threads"
 KEYS: tuple[str, ...] = ()
 BATCH = 64
 LEAST = 4096  # samples of an epoch of ours and of FFCV's, so that its beginning is little against it
-GOALS = ("raw", "balanced")
+GOALS: tuple[Goal, ...] = ("raw", "balanced")
 RIVALS: tuple[Rival, ...] = (FFCV_ARRAYS, LITDATA, WEBDATASET, FILES, ZIPPED)
 
 

@@ -11,6 +11,7 @@ from benchmarks.harness.timing import MismatchError, Spread
 from benchmarks.store.contest import packed
 from benchmarks.store.memory import Job, Look, watch
 from benchmarks.store.ours import Ours
+from cordwood.codecs import Goal
 from cordwood.store.format import shard_file, shard_index
 
 TITLE = "Memory, and a store of a hundred million samples"
@@ -41,7 +42,7 @@ def measure_reading(settings: Settings, folder: Path) -> tuple[Table, int]:
     )  # fmt: skip
     amount = counts(settings)
     small, large = images(settings), photographs(settings)
-    work: list[tuple[str, Samples, str, str, int, int]] = [
+    work: list[tuple[str, Samples, Goal, str, int, int]] = [
         ("3 KiB images, fast, batches of 256", small, "fast", "batches", amount.reads, 256),
         ("3 KiB images, raw, one by one", small, "raw", "singles", amount.reads, 1),
         ("512-token rows, raw, batches of 256", tokens(settings), "raw", "batches", amount.reads, 256),

@@ -10,6 +10,7 @@ import torch
 
 import cordwood as cw
 from benchmarks.data.samples import Batch, Epoch, Samples, random_batches
+from cordwood.codecs import Goal
 
 THREADS = 2
 
@@ -18,7 +19,7 @@ THREADS = 2
 class Ours:
     """A store of one goal, in a folder as a rival has it."""
 
-    goal: str
+    goal: Goal
     takes_all: ClassVar[bool] = True
 
     @property

@@ -7,11 +7,12 @@ from benchmarks.harness.timing import Spread, ratio
 from benchmarks.store.contest import Contest, Packer
 from benchmarks.store.ours import Ours
 from benchmarks.store.rivals.entrants import FEW, FFCV, FILES, FOR_PHOTOGRAPHS, ZIPPED, installed
+from cordwood.codecs import Goal
 
 TITLE = "Photographs in a store"
 KEYS = ("store-size-ffcv", "store-size-pt", "store-batch-ffcv")
 BATCH = 64
-GOALS = ("small", "balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast", "raw")
 
 
 def measure(settings: Settings) -> Outcome:

@@ -14,10 +14,11 @@ from benchmarks.harness.timing import Contender, Spread, interleave, ratio
 from benchmarks.store.contest import packed
 from benchmarks.store.ours import Ours
 from benchmarks.store.rivals.entrants import FILES
+from cordwood.codecs import Goal
 
 TITLE = "Single samples of a store"
 KEYS = ("store-single-raw", "store-single-balanced")
-GOALS = ("small", "balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast", "raw")
 LOADED = "torch.load of one .pt"
 
 

@@ -19,12 +19,13 @@ from benchmarks.store.rivals.entrants import (
     ZIPPED,
     installed,
 )
+from cordwood.codecs import Goal
 
 TITLE = "Small samples in a store"
 AGAINST = {"files": FILES.name, "lmdb": LMDB.name, "tensordict": TENSORDICT.name, "litdata": LITDATA.name}
 KEYS = tuple(f"store-{kind}-{word}" for kind in ("images", "tokens") for word in AGAINST)
 BATCH = 256
-GOALS = ("balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("balanced", "fast", "raw")
 JUDGED = ("ours, raw", "ours, fast")
 
 

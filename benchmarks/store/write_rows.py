@@ -16,12 +16,13 @@ from benchmarks.harness.timing import Contender, Spread, interleave, ratio
 from benchmarks.store.contest import Packer
 from benchmarks.store.ours import Ours
 from benchmarks.store.rivals.entrants import FFCV, FILES, LITDATA, Rival, installed
+from cordwood.codecs import Goal
 
 TITLE = "Writing a store"
 KEYS = ("store-write-litdata", "store-write-ffcv")
 MOST_ROUNDS = 5  # a turn writes gigabytes
 BATCH = 64  # when what was written is looked at
-GOALS = ("balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("balanced", "fast", "raw")
 BALANCED = "ours, balanced"
 
 

@@ -11,7 +11,16 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.harness import suite
-from benchmarks.tensors import memory_rows, safetensors_rows, size_rows, slice_rows, small_rows, state_rows, trim_rows
+from benchmarks.tensors import (
+    many_rows,
+    memory_rows,
+    safetensors_rows,
+    size_rows,
+    slice_rows,
+    small_rows,
+    state_rows,
+    trim_rows,
+)
 
 SUITE = suite.Suite(
     "tensors",
@@ -19,6 +28,7 @@ SUITE = suite.Suite(
     (
         slice_rows,
         state_rows,
+        many_rows,
         size_rows,
         small_rows,
         safetensors_rows,

@@ -3,6 +3,7 @@
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cordwood as cw
 from benchmarks.codecs.weight_rows import zipnn_compress
@@ -11,10 +12,11 @@ from benchmarks.harness.outcome import Cell, Outcome, Settings, Table
 from benchmarks.harness.packages import need
 from benchmarks.harness.timing import Spread, UnavailableError
 from cordwood import codecs
+from cordwood.codecs import Goal
 
 TITLE = "Weights in files"
 KEYS = ("cord-size",)
-GOALS = ("fast", "balanced", "small")
+GOALS: tuple[Goal, ...] = ("fast", "balanced", "small")
 
 
 def measure(settings: Settings) -> Outcome:
@@ -57,16 +59,16 @@ def measure(settings: Settings) -> Outcome:
     return Outcome([table], {"cord-size": Spread.exact(max(beyond.values()))})
 
 
-def saved(state: State, path: Path, what: str, **options: str | bool | None) -> int:
+def saved(state: State, path: Path, what: str, **options: Any) -> int:
     """Save, load and compare; returns the file's size."""
-    cw.save(state, path, **options)  # type: ignore[arg-type]
+    cw.save(state, path, **options)
     require_same(cw.load(path), state, what)
     size = path.stat().st_size
     os.sync()
     return size
 
 
-def frame_bytes(state: State, goal: str) -> int:
+def frame_bytes(state: State, goal: Goal) -> int:
     """What the codecs make of each tensor."""
     return sum(len(codecs.encode(tensor.numpy(), goal)) for tensor in state.values())
 

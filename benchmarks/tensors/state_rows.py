@@ -13,8 +13,9 @@ from benchmarks.harness.packages import need
 from benchmarks.harness.timing import Contender, Spread, interleave, nothing, ratio
 
 TITLE = "State dictionary"
-KEYS = ("pt-save-new", "pt-save-over", "pt-load", "cord-load", "cord-load-touched", "cord-load-read")
+KEYS = ("pt-save-new", "pt-save-over", "pt-save-synced", "pt-load", "cord-load", "cord-load-touched", "cord-load-read")
 MOST_ROUNDS = 9  # a pass moves 500 MB
+SYNCED = "torch.save and os.fsync"
 
 
 def measure(settings: Settings) -> Outcome:
@@ -35,6 +36,7 @@ def measure_saving(settings: Settings, state: State, folder: Path, what: str) ->
     torch = need("torch")
     ways: dict[str, tuple[str, Callable[[Any, Path], object], Callable[[Path], Any]]] = {
         "torch.save": ("torch.pt", torch.save, torch.load),
+        SYNCED: ("synced.pt", save_and_sync, torch.load),
         "cw.save to .pt": ("ours.pt", cw.save, torch.load),
         "cw.save to .cord, fast": ("fast.cord", partial(cw.save, goal="fast"), cw.load),
     }
@@ -62,8 +64,9 @@ def measure_saving(settings: Settings, state: State, folder: Path, what: str) ->
         )  # fmt: skip
         emptied(folder / ways[name][0].partition(".")[0])
     table.notes.append(
-        "torch.save truncates an older file and writes into it; ours writes a new one and renames it, so that the "
-        "older one survives a crash. Some file systems start to write a file back when it takes another's place."
+        "torch.save truncates an older file and writes into it. cw.save writes a new file, syncs it if it replaces an "
+        "older one, and renames it, so a crash or a power loss leaves one of the two whole. torch.save and "
+        "os.fsync wait for the disk, too."
     )
     ours = "cw.save to .pt"
     return Outcome(
@@ -71,8 +74,17 @@ def measure_saving(settings: Settings, state: State, folder: Path, what: str) ->
         {
             "pt-save-new": ratio(fresh[ours], fresh["torch.save"]),
             "pt-save-over": ratio(again[ours], again["torch.save"]),
+            "pt-save-synced": ratio(again[ours], again[SYNCED]),
         },
     )
+
+
+def save_and_sync(state: State, path: Path) -> None:
+    """What a careful user of torch.save writes."""
+    with path.open("wb") as file:
+        need("torch").save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def measure_loading(settings: Settings, state: State, folder: Path, what: str) -> Outcome:

@@ -160,10 +160,14 @@ def read_store_json(path: Path) -> "tuple[Schema | None, list[dict[str, Any]]]":
         check(entry["plan"] is None or is_plan_name(entry["plan"]), 2)
         check(entry["classes"] is None or is_texts(entry["classes"]), 2)
         check(isinstance(entry["keep_encoded"], bool | None), 2)
+    optional = body.get("optional")
+    check(optional is None or is_texts(optional), 2)
     if body["schema"] is None:
-        check(fields == [], 7)
+        check(fields == [] and not optional, 7)
         return None, fields
-    return Schema(read_node(body["schema"]), fields), fields
+    schema = Schema(read_node(body["schema"]), fields)
+    check(set(optional or ()) <= {name for name, _ in schema.root.below()}, 7)
+    return schema, fields
 
 
 # The schema
@@ -567,9 +571,12 @@ def read_records(folder: Path, schema: Schema | None) -> list[Record]:
     records: list[Record] = []
     mended, made = not whole, False  # the whole file or any record; the record before
     while len(records) < len(slots) or shard_path(folder, len(records)).exists():
+        number, first = len(records), records[-1].first + records[-1].count if records else 0
+        if number < len(slots) and is_no_record(folder, slots, number, first):
+            mended = True
+            break
         check(schema is not None, 7, "shards without a schema")
         assert schema is not None
-        number, first = len(records), records[-1].first + records[-1].count if records else 0
         record = read_record(slots[number], number) if number < len(slots) else None
         if record is not None and record.first != first:
             check(not made, 9, f"shard {number - 1} does not end where the next one begins")
@@ -588,6 +595,13 @@ def read_records(folder: Path, schema: Schema | None) -> list[Record]:
         highest = max((int(number) for number in numbers if number.isdecimal()), default=-1)
         check(highest < len(records), 9, f"shard {len(records)} is missing")
     return records
+
+
+def is_no_record(folder: Path, slots: list[bytes], number: int, first: int) -> bool:
+    """Whether what is there from this slot on never was a record."""
+    sound = any(read_record(slot, place) for place, slot in enumerate(slots[number:], number))
+    tells_of_a_shard = slots[number].ljust(64, b"\0")[:8] == struct.pack("<Q", first) and any(slots[number][8:16])
+    return not (sound or tells_of_a_shard or shard_path(folder, number).exists())
 
 
 def read_record(slot: bytes, number: int) -> Record | None:

@@ -54,7 +54,8 @@ def test_examples_of_the_help_are_words_that_the_command_takes(capsys: pytest.Ca
     for verb in cli.VERBS:
         with pytest.raises(SystemExit):
             parser.parse_args([verb, "--help"])
-        for example in re.findall(rf"cordwood {verb} .*", capsys.readouterr().out.partition("\nexamples:\n")[2]):
+        examples = re.sub(r" \\\n +", " ", capsys.readouterr().out.partition("\nexamples:\n")[2])
+        for example in re.findall(rf"cordwood {verb} .*", examples):
             # What is behind the words is set off by two spaces, or handed to another program.
             command = re.split(r"  +|[|>)`]", example)[0]
             arguments = parser.parse_args(shlex.split(command)[1:])
@@ -70,7 +71,9 @@ def test_wrong_use_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as stop:
         cli.main(words)
     assert stop.value.code == 2
-    assert "usage: cordwood" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"(cordwood[ a-z]*): error: .+\nsee \1 --help\n", err)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_a_level_that_is_none_is_wrong_use() -> None:
 
 
 def test_a_packing_run_tells_what_it_does_when_it_is_asked(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     (tmp_path / "numbers.csv").write_text(
         "path,label\n" + "".join(f"{number}.png,{number % 2}\n" for number in range(6))
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.chooser import WEIGHT, cost
 from cordwood.codecs.plan import GOALS, STAGES, Plan
 from cordwood.codecs.stages.base import Stage
@@ -37,7 +38,7 @@ def total(arrays: list[Array], plan: Plan) -> int:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_normalised_photographs(goal: str) -> None:
+def test_normalised_photographs(goal: Goal) -> None:
     for photograph in photographs()[:5]:
         image = normalised(photograph)
         plan = codecs.plan(image, goal)
@@ -72,7 +73,7 @@ def test_goals_trade_size_for_speed() -> None:
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
 @pytest.mark.parametrize("form", ["HWC", "CHW", "batch CHW", "grey", "RGBA"])
-def test_photographs_as_bytes(form: str, goal: str) -> None:
+def test_photographs_as_bytes(form: str, goal: Goal) -> None:
     photograph = photographs()[0]
     chw = np.ascontiguousarray(photograph.transpose(2, 0, 1))
     alpha = np.full_like(photograph[..., :1], 255)
@@ -94,7 +95,7 @@ def test_photographs_as_bytes(form: str, goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_sixteen_bit_images(goal: str) -> None:
+def test_sixteen_bit_images(goal: Goal) -> None:
     noise = np.random.default_rng(0).integers(0, 40, (200, 200))
     depth = (np.add.outer(np.arange(200) * 60, np.sin(np.arange(200) / 30) * 3000 + 9000) + noise).astype(np.uint16)
     plan = codecs.plan(depth, goal)
@@ -107,7 +108,7 @@ def test_sixteen_bit_images(goal: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_weights(dtype: str, goal: str) -> None:
+def test_weights(dtype: str, goal: Goal) -> None:
     weights = (np.random.default_rng(0).standard_normal(100_000) * 0.02).astype(np.float32)
     kinds: dict[str, Array] = {
         "float32": weights,
@@ -123,7 +124,7 @@ def test_weights(dtype: str, goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_timestamps_and_offsets(goal: str) -> None:
+def test_timestamps_and_offsets(goal: Goal) -> None:
     steps = np.random.default_rng(0).integers(900, 1100, 50_000)
     array = 1_700_000_000_000 + np.cumsum(steps)
     plan = codecs.plan(array, goal)
@@ -134,7 +135,7 @@ def test_timestamps_and_offsets(goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast"])
-def test_noise_is_left_alone(goal: str) -> None:
+def test_noise_is_left_alone(goal: Goal) -> None:
     noise = np.frombuffer(np.random.default_rng(0).bytes(400_000), np.uint32)
     frame = codecs.encode(noise, goal)
     assert codecs.frame_info(frame).chain == "raw"
@@ -143,7 +144,7 @@ def test_noise_is_left_alone(goal: str) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("arrays", [[np.zeros(0, np.float32)], [np.zeros((3, 0)), np.zeros((0,))], np.zeros((0, 2, 3))])
-def test_nothing_to_look_at(arrays: list[Array] | Array, goal: str) -> None:
+def test_nothing_to_look_at(arrays: list[Array] | Array, goal: Goal) -> None:
     assert str(codecs.plan(arrays, goal)) == "raw"
 
 
@@ -153,13 +154,13 @@ def test_nothing_at_all() -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_an_array_alone_and_in_a_list_are_the_same(goal: str) -> None:
+def test_an_array_alone_and_in_a_list_are_the_same(goal: Goal) -> None:
     image = smooth((3, 40, 40))
     assert codecs.plan(image, goal) == codecs.plan([image], goal) == codecs.plan(iter([image]), goal)
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_arrays_of_different_shapes(goal: str) -> None:
+def test_arrays_of_different_shapes(goal: Goal) -> None:
     images = [smooth((3, 20 + 5 * i, 60 - 3 * i), seed=i) for i in range(10)]
     plan = codecs.plan(images, goal)
     assert prediction(plan).geometry == "chw"
@@ -170,7 +171,7 @@ def test_arrays_of_different_shapes(goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_what_a_plan_owns_makes_small_arrays_smaller(goal: str) -> None:
+def test_what_a_plan_owns_makes_small_arrays_smaller(goal: Goal) -> None:
     rng = np.random.default_rng(0)
     pools = rng.standard_normal((3, 200)).astype(np.float32)
     thumbnails = [np.stack([pool[rng.integers(0, 200, (12, 12))] for pool in pools]) for _ in range(40)]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, dtype_of, plain
 from cordwood.errors import UsageError
 from tests.format.support.craft import DTYPES as PAGE_DTYPES
@@ -29,7 +30,7 @@ def test_carriers_with_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ML_DTYPES)
 @pytest.mark.parametrize("goal", ["small", "fast"])
-def test_arrays_of_ml_dtypes(name: str, goal: str) -> None:
+def test_arrays_of_ml_dtypes(name: str, goal: Goal) -> None:
     array = random_bits(name, (40, 30)).view(getattr(ml_dtypes, name))
     for frame in (codecs.encode(array, goal), codecs.encode(array, goal, dtype=name)):
         assert codecs.frame_info(frame).dtype == name
@@ -61,7 +62,7 @@ def test_there_are_ml_dtypes_to_try() -> None:
 )
 @pytest.mark.parametrize("goal", ["balanced", "raw"])
 def test_what_cannot_be_is_told(
-    array: np.ndarray[tuple[int], np.dtype[np.generic]], name: str, message: str, goal: str
+    array: np.ndarray[tuple[int], np.dtype[np.generic]], name: str, message: str, goal: Goal
 ) -> None:
     with pytest.raises(UsageError) as caught:
         codecs.encode(array, goal, dtype=name)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.dtypes import DTYPES, BytesLike
 from cordwood.codecs.plan import GOALS
 from tests.codecs.support.definitions import Array
@@ -52,7 +53,7 @@ def contents(dtype: str, shape: tuple[int, ...]) -> list[Array]:
     return made
 
 
-def assert_round_trip(array: Array, goal: str, dtype: str) -> None:
+def assert_round_trip(array: Array, goal: Goal, dtype: str) -> None:
     frame = codecs.encode(array, goal, dtype=dtype)
     info = codecs.frame_info(frame)
     assert (info.dtype, info.shape, info.nbytes, info.size) == (dtype, array.shape, array.nbytes, len(frame))
@@ -67,7 +68,7 @@ def assert_round_trip(array: Array, goal: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_goal_and_shape(dtype: str, goal: str) -> None:
+def test_every_dtype_goal_and_shape(dtype: str, goal: Goal) -> None:
     for shape in SHAPES:
         for array in contents(dtype, shape):
             assert_round_trip(array, goal, dtype)
@@ -88,7 +89,7 @@ def test_every_layout_in_memory(dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", ["u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16"])
-def test_big_endian_comes_back_as_little(dtype: str, goal: str) -> None:
+def test_big_endian_comes_back_as_little(dtype: str, goal: Goal) -> None:
     array = np.arange(120).reshape(10, 12).astype(f">{dtype}")
     decoded = codecs.decode(codecs.encode(array, goal))
     assert decoded.dtype == np.dtype(f"<{dtype}")
@@ -97,7 +98,7 @@ def test_big_endian_comes_back_as_little(dtype: str, goal: str) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("repeats", [1, 2, 400])
-def test_bool_keeps_the_bytes_it_has(goal: str, repeats: int) -> None:
+def test_bool_keeps_the_bytes_it_has(goal: Goal, repeats: int) -> None:
     array = np.tile(np.array([0, 1, 2, 255], np.uint8), repeats).view(np.bool_)
     decoded = codecs.decode(codecs.encode(array, goal))
     assert decoded.dtype == np.bool_
@@ -106,7 +107,7 @@ def test_bool_keeps_the_bytes_it_has(goal: str, repeats: int) -> None:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize(("dtype", "bits"), [("float16", 16), ("bfloat16", 16), ("float32", 32), ("float64", 64)])
-def test_every_kind_of_float_keeps_its_bits(dtype: str, bits: int, goal: str) -> None:
+def test_every_kind_of_float_keeps_its_bits(dtype: str, bits: int, goal: Goal) -> None:
     """NaNs with payloads, quiet and signalling, both zeros, denormals, infinities, largest and smallest."""
     fraction = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[dtype]
     sign, infinity = 1 << (bits - 1), ((1 << (bits - 1 - fraction)) - 1) << fraction
@@ -120,7 +121,7 @@ def test_every_kind_of_float_keeps_its_bits(dtype: str, bits: int, goal: str) ->
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_every_float16_there_is(goal: str) -> None:
+def test_every_float16_there_is(goal: Goal) -> None:
     every = np.arange(65536, dtype=np.uint16)
     for dtype in ("float16", "bfloat16"):
         assert_round_trip(every.view(array_type(dtype)), goal, dtype)
@@ -143,14 +144,14 @@ def any_arrays(draw: st.DrawFn) -> tuple[str, Array]:
 
 @settings(max_examples=300)
 @given(any_arrays(), st.sampled_from(GOALS))
-def test_any_array(given_array: tuple[str, Array], goal: str) -> None:
+def test_any_array(given_array: tuple[str, Array], goal: Goal) -> None:
     dtype, array = given_array
     assert_round_trip(array, goal, dtype)
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(GOALS), st.lists(any_arrays(), min_size=1, max_size=4), st.booleans())
-def test_any_array_with_a_plan_made_for_others(goal: str, given_arrays: list[tuple[str, Array]], own: bool) -> None:
+def test_any_array_with_a_plan_made_for_others(goal: Goal, given_arrays: list[tuple[str, Array]], own: bool) -> None:
     """A plan is chosen on some arrays; what other arrays hold must come back all the same."""
     dtype, first = given_arrays[0]
     plan = codecs.plan([first], goal, dtype=dtype, own=own)
@@ -176,7 +177,7 @@ def test_what_frame_info_tells() -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_frames_in_any_kind_of_memory(goal: str) -> None:
+def test_frames_in_any_kind_of_memory(goal: Goal) -> None:
     array = smooth((3, 30, 30))
     frame = codecs.encode(array, goal)
     shifted = b"?" + frame + b"?"

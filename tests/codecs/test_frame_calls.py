@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.plan import GOALS
 from cordwood.codecs.stages.entropy import Entropy
 from cordwood.codecs.stages.palette import Palette
@@ -22,14 +23,14 @@ FLOATS = np.arange(1000, dtype=np.float32).reshape(10, 100)
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_out_may_be_the_bits(goal: str) -> None:
+def test_out_may_be_the_bits(goal: Goal) -> None:
     out = np.empty((10, 100), np.uint32)
     codecs.decode(codecs.encode(FLOATS, goal), out)
     assert same_bits(out.view(np.float32), FLOATS)
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_out_may_be_a_row_of_a_batch(goal: str) -> None:
+def test_out_may_be_a_row_of_a_batch(goal: Goal) -> None:
     batch = np.full((4, 10, 100), -1, np.float32)
     codecs.decode(codecs.encode(FLOATS, goal), batch[2])
     assert same_bits(batch[2], FLOATS)
@@ -61,7 +62,7 @@ OUTS_THAT_CANNOT_BE: dict[str, tuple[Array, str]] = {
 
 @pytest.mark.parametrize("name", OUTS_THAT_CANNOT_BE)
 @pytest.mark.parametrize("goal", GOALS)
-def test_outs_that_cannot_be(name: str, goal: str) -> None:
+def test_outs_that_cannot_be(name: str, goal: Goal) -> None:
     out, message = OUTS_THAT_CANNOT_BE[name]
     frame = codecs.encode(FLOATS, goal)
     with pytest.raises(UsageError, match=message):
@@ -97,7 +98,7 @@ def test_the_bad_frame_of_a_batch_is_named() -> None:
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_the_limit_is_on_what_is_allocated(goal: str) -> None:
+def test_the_limit_is_on_what_is_allocated(goal: Goal) -> None:
     array = random_bits("uint8", (50_000,)) // 8
     frame = codecs.encode(array, goal)
     with pytest.raises(FormatError, match=r"26, limit.*50000.*49999") as caught:
@@ -145,7 +146,7 @@ def test_frames_with_gaps_in_memory() -> None:
 
 
 @pytest.mark.parametrize("goal", ["tiny", "", "SMALL"])
-def test_goals_that_are_none(goal: str) -> None:
+def test_goals_that_are_none(goal: Goal) -> None:
     for call in (codecs.encode, codecs.plan):
         with pytest.raises(UsageError, match="goal must be 'small', 'balanced', 'fast' or 'raw', got "):
             call(FLOATS, goal)
@@ -166,7 +167,7 @@ def test_lists_and_scalars_are_arrays_too() -> None:
 
 @pytest.mark.parametrize("threads", [None, 1, 2, 8])
 @pytest.mark.parametrize("goal", GOALS)
-def test_encode_many_is_encode_many_times(goal: str, threads: int | None) -> None:
+def test_encode_many_is_encode_many_times(goal: Goal, threads: int | None) -> None:
     arrays = [smooth((3, 20 + i, 20), seed=i) for i in range(9)]
     plan = codecs.plan(arrays, goal)
     expected = [codecs.encode(array, plan) for array in arrays]

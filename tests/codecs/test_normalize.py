@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.stages.entropy import Entropy
 from cordwood.codecs.stages.lz4 import Lz4
 from cordwood.codecs.stages.narrow import Narrow
@@ -109,7 +110,7 @@ def test_a_batch_into_memory_used_before(output: str, threads: int) -> None:
     mean, std = IMAGENET
     made = [smooth((3, 60, 70), seed=i) for i in range(8)]
     made[3] = np.full_like(made[3], 9)
-    goals = ["raw", "fast", "balanced", "small"]
+    goals: list[Goal] = ["raw", "fast", "balanced", "small"]
     frames = [codecs.encode(image, goals[i % 4]) for i, image in enumerate(made)]
     batch = np.full((8, 3, 60, 70), 1, "uint16" if output == "bfloat16" else output)
     normalize = codecs.Normalize(mean, std, dtype="bfloat16" if output == "bfloat16" else None)

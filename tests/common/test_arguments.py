@@ -69,7 +69,7 @@ def test_the_loader_knows_the_words_of_torch(tmp_path: Path, keywords: dict[str,
 @pytest.mark.parametrize(("former", "now"), [("most_errors", "max_errors"), ("most_pixels", "max_pixels")])
 def test_a_former_name_gives_the_new_one(tmp_path: Path, former: str, now: str) -> None:
     with pytest.raises(cw.UsageError) as caught:
-        cw.pack([], tmp_path / "x", **{former: 1})  # type: ignore[arg-type]
+        cw.pack([], tmp_path / "x", **{former: 1})  # type: ignore[call-overload]
     assert str(caught.value) == f"cw.pack has no argument {former!r}: it was renamed to {now!r}"
 
 
@@ -82,7 +82,7 @@ def test_tables_have_rows_under_the_name_of_pandas(tmp_path: Path) -> None:
 
 def test_packing_tells_too(tmp_path: Path) -> None:
     with pytest.raises(cw.UsageError, match=r"cw\.pack has no argument 'transfrom'; did you mean 'transform'"):
-        cw.pack([], tmp_path / "x", transfrom=len)  # type: ignore[call-arg]
+        cw.pack([], tmp_path / "x", transfrom=len)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,14 @@ def test_what_is_checked_is_what_it_was() -> None:
     for function in (cw.save, cw.load, cw.trim):
         assert pickle.loads(pickle.dumps(function)) is function
         assert (function.__doc__ or "").count("::") == 1
-    assert list(inspect.signature(cw.Field).parameters) == ["goal", "store_as", "varies", "classes", "keep_encoded"]
+    assert list(inspect.signature(cw.Field).parameters) == [
+        "goal",
+        "store_as",
+        "varies",
+        "classes",
+        "keep_encoded",
+        "optional",
+    ]
     field = cw.Field("fast", classes=["a"])
     assert pickle.loads(pickle.dumps(field)) == field
     assert replace(field, goal="raw") == cw.Field("raw", classes=["a"])

@@ -1,5 +1,6 @@
 """Results as a prompt and a notebook show them."""
 
+import re
 from dataclasses import dataclass
 
 from cordwood.common.html import Printed
@@ -16,5 +17,7 @@ class Result(Printed):
 def test_a_result_is_shown_as_it_is_printed() -> None:
     result = Result("a < b\x1b\nc")
     assert repr(result) == str(result) == "found: a < b\x1b\nc"
-    assert result._repr_html_() == "<pre>found: a &lt; b\\x1b\nc</pre>"
+    shown = result._repr_html_()
+    assert re.fullmatch(r'<pre style="[^"]+">found: a &lt; b\\x1b\nc</pre>', shown)
+    assert "font-family:ui-monospace,monospace" in shown
     assert not hasattr(result, "__dict__")

@@ -80,11 +80,11 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
     "column": (lambda path: cw.open(path).column("lable"), "'label'"),
     "collate": (lambda path: cw.Loader(cw.open(path), batch_size=1, collate={"imagee": "pad"}), "'image'"),
     "normalize": (lambda path: cw.Loader(cw.open(path), batch_size=1, normalize={"imag": (0, 1)}), "'image'"),
-    "memory": (lambda path: cw.Loader(cw.open(path), batch_size=1, memory="rma"), "'ram'"),
-    "export": (lambda path: cw.export(path, path.with_name("out"), "cords"), "'cord'"),
-    "goal": (lambda path: cw.save(torch.zeros(3), path.with_name("x.cord"), goal="smal"), "'small'"),
-    "field": (lambda path: cw.Field(goal="blanced"), "'balanced'"),
-    "encode": (lambda path: cw.codecs.plan(np.zeros(3), "fsat"), "'fast'"),
+    "memory": (lambda path: cw.Loader(cw.open(path), batch_size=1, memory="rma"), "'ram'"),  # type: ignore[arg-type]
+    "export": (lambda path: cw.export(path, path.with_name("out"), "cords"), "'cord'"),  # type: ignore[arg-type]
+    "goal": (lambda path: cw.save(torch.zeros(3), path.with_name("x.cord"), goal="smal"), "'small'"),  # type: ignore[call-overload]
+    "field": (lambda path: cw.Field(goal="blanced"), "'balanced'"),  # type: ignore[arg-type]
+    "encode": (lambda path: cw.codecs.plan(np.zeros(3), "fsat"), "'fast'"),  # type: ignore[arg-type]
     "dtype": (lambda path: cw.codecs.encode(np.zeros(3, np.uint16), "fast", dtype="bfloat61"), "'bfloat16'"),
 }
 

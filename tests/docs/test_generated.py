@@ -22,7 +22,10 @@ def test_the_page_of_the_command_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_page_of_the_command_has_everything_that_help_tells(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_the_command_has_everything_that_help_tells(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # examples stand in one line each
     with pytest.raises(SystemExit):
         build_parser().parse_args([verb, "--help"])
     told = capsys.readouterr().out

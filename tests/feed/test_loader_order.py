@@ -56,7 +56,7 @@ def test_an_epoch_is_the_order_that_the_format_page_defines(ds: cw.Dataset) -> N
 )
 @settings(max_examples=40)
 def test_the_order_depends_on_nothing_but_seed_and_epoch(
-    ds: cw.Dataset, batch_size: int, threads: Any, prefetch: Any, memory: str
+    ds: cw.Dataset, batch_size: int, threads: Any, prefetch: Any, memory: Any
 ) -> None:
     loader = Loader(
         ds, batch_size, True, seed=9, threads=threads, prefetch=prefetch, memory=memory, rank=0, world_size=1

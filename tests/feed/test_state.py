@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cordwood as cw
+from cordwood.codecs import Goal
 from cordwood.errors import UsageError
 from cordwood.feed.order.fingerprints import fingerprint, fingerprint_of
 from cordwood.feed.state import OrderIdentity, OrderPosition, check_drawn, new_state, read_state
@@ -169,7 +170,7 @@ def test_a_store_packed_anew_of_the_same_samples_has_the_same_fingerprint(tmp_pa
 
 
 @pytest.mark.parametrize("goal", ["raw", "balanced"])
-def test_one_pixel_makes_another_fingerprint(tmp_path: Path, goal: str) -> None:
+def test_one_pixel_makes_another_fingerprint(tmp_path: Path, goal: Goal) -> None:
     samples = images(3)
     one = fingerprint_of(pack(tmp_path / "a", samples, goal))
     samples[1]["image"][0, 2, 2] ^= 1

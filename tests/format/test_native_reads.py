@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from tests.format.support.craft import DTYPES, Array
 from tests.format.support.formulas import FORMULAS
 from tests.format.support.readers import native_read, reader, same_bits
@@ -14,7 +15,7 @@ from tests.format.support.samples import SAMPLES, array_type, few_floats, random
 from tests.format.test_reader import flat_frames, image_frames
 
 CRAFTED = SAMPLES | FORMULAS
-GOALS = ("small", "balanced", "fast", "raw")
+GOALS: tuple[Goal, ...] = ("small", "balanced", "fast", "raw")
 
 
 def assert_native_reads(crafted: Crafted) -> None:
@@ -69,7 +70,7 @@ def arrays_of(dtype: str) -> dict[str, Array]:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_encoded_alone(dtype: str, goal: str) -> None:
+def test_encoded_alone(dtype: str, goal: Goal) -> None:
     for array in arrays_of(dtype).values():
         frame = codecs.encode(array, goal, dtype=dtype)
         assert codecs.frame_info(frame).plan_hash is None
@@ -81,7 +82,7 @@ def test_encoded_alone(dtype: str, goal: str) -> None:
 @pytest.mark.parametrize("own", [False, True], ids=["alone", "own"])
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_encoded_with_a_plan(dtype: str, goal: str, own: bool) -> None:
+def test_encoded_with_a_plan(dtype: str, goal: Goal, own: bool) -> None:
     for array in arrays_of(dtype).values():
         alike = [array, np.flip(array), np.roll(array, 3)]
         plan = codecs.plan(alike, goal, dtype=dtype, own=own)

@@ -1,6 +1,7 @@
 """Images that the tests make themselves, in every format and kind of pixel."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,36 @@ def written(image: Image.Image, format: str, **options: Any) -> bytes:
         options = {"lossless": True, "exact": True, **options}
     image.save(out, format, **options)
     return out.getvalue()
+
+
+def animated(format: str, frames: Sequence[Image.Image], **options: Any) -> bytes:
+    """A file of several frames, or pages."""
+    if format == "GIF" and "optimize" not in options:
+        options["optimize"] = False
+    return written(frames[0], format, save_all=True, append_images=list(frames[1:]), **options)
+
+
+def scenes(count: int, mode: str = "RGBA", width: int = 40, height: int = 30, seed: int = 0) -> list[Image.Image]:
+    """Frames that differ in a part: transparent, with a box that wanders."""
+    made = []
+    for number in range(count):
+        image = Image.new("RGBA", (width, height), (0, 0, 0, 0))
+        box = picture("RGB", width // 2, height // 2, seed + number)
+        image.paste(box, ((7 * number + seed) % (width // 2), (5 * number) % (height // 2)))
+        made.append(image if mode == "RGBA" else image.convert(mode))
+    return made
+
+
+def frames_by_pillow(data: bytes) -> torch.Tensor:
+    """What a user of Pillow gets: every frame looked for, turned upright, converted."""
+    found = []
+    with Image.open(io.BytesIO(data)) as image:
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            frame = image.copy() if image.format == "TIFF" else ImageOps.exif_transpose(image)
+            frame.info.pop("transparency", None)
+            found.append(tensor(frame.convert("RGB")))
+    return torch.stack(found)
 
 
 def by_pillow(data: bytes) -> torch.Tensor:

@@ -11,12 +11,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from cordwood.errors import FormatError, UsageError
 from cordwood.images import Decoder, best, decode, decode_pil, probe
 from cordwood.images.fast_decoders import module
-from tests.images.pictures import DECODERS, WRITABLE, by_pillow, picture, tensor, written
+from tests.images.pictures import DECODERS, WRITABLE, by_pillow, exif, picture, tensor, written
 
 pytest.importorskip("cv2")
 pytest.importorskip("simplejpeg")
@@ -33,7 +33,35 @@ def test_pixels_are_those_of_pillow(decoder: Decoder, format: str, mode: str) ->
     assert image.dtype == torch.uint8
     assert image.is_contiguous()
     assert torch.equal(image, by_pillow(data))
-    assert torch.equal(tensor(decoder.decode_pil(data)), image)
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+@pytest.mark.parametrize(("format", "mode"), [*KINDS, ("TIFF", "I"), ("TIFF", "F"), ("TIFF", "PA")])
+def test_a_pil_image_has_the_mode_of_the_file(decoder: Decoder, format: str, mode: str) -> None:
+    image = picture("P").convert("PA") if mode == "PA" else picture(mode)
+    data = written(image, format)
+    found = decoder.decode_pil(data)
+    with Image.open(io.BytesIO(data)) as expected:
+        assert (found.mode, found.size) == (expected.mode, expected.size)
+        assert found.tobytes() == expected.tobytes()
+        assert found.getpalette() == expected.getpalette()
+    if format == "PNG" or (format == "TIFF" and mode != "PA"):  # which keep the mode; others have fewer of them
+        assert found.mode == mode
+        assert np.array_equal(np.asarray(found), np.asarray(image))
+
+
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+@pytest.mark.parametrize("turn", range(2, 9))
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
+def test_a_pil_image_of_any_mode_is_upright(decoder: Decoder, mode: str, turn: int) -> None:
+    image = picture(mode, 40, 24)
+    for format in ("PNG", "TIFF"):
+        data = written(image, format, exif=exif(turn))
+        with Image.open(io.BytesIO(data)) as expected:
+            upright = ImageOps.exif_transpose(expected)
+            found = decoder.decode_pil(data)
+            assert (found.mode, found.size) == (mode, upright.size)
+            assert found.tobytes() == upright.tobytes()
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
@@ -66,6 +94,7 @@ def test_other_formats_of_any_size(decoder: Decoder, width: int, height: int, fo
 def test_lossy_webp(decoder: Decoder, mode: str, options: dict[str, Any]) -> None:
     data = written(picture(mode), "WEBP", **options)
     assert torch.equal(decoder.decode(data), by_pillow(data))
+    assert decoder.decode_pil(data).mode == mode
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
@@ -102,6 +131,7 @@ def test_samples_of_32_bits_are_refused(dtype: type) -> None:
     data = written(Image.fromarray(np.ones((4, 5), dtype)), "TIFF")
     with pytest.raises(FormatError, match=r'32 bits.*decode="none"'):
         decode(data)
+    assert decode_pil(data).mode == ("I" if dtype is np.int32 else "F")
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
@@ -197,9 +227,16 @@ def test_an_unknown_decoder_is_refused() -> None:
         Decoder(jpeg="turbo")
 
 
-def test_a_pil_image_is_plain_rgb() -> None:
-    image = decode_pil(written(picture("RGBA"), "PNG"))
-    assert (image.mode, image.size) == ("RGB", (61, 47))
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+@pytest.mark.parametrize("channels", [3, 4])
+def test_a_pil_image_of_deep_colour_is_as_pillow_opens_it(decoder: Decoder, channels: int) -> None:
+    import cv2
+
+    deep = np.random.default_rng(0).integers(0, 1 << 16, (20, 30, channels), dtype=np.uint16)
+    data = cv2.imencode(".png", deep)[1].tobytes()
+    with Image.open(io.BytesIO(data)) as expected:
+        found = decoder.decode_pil(data)
+        assert (found.mode, found.tobytes()) == (expected.mode, expected.tobytes())
 
 
 @pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)

@@ -181,6 +181,10 @@ def test_a_browser_shows_all_of_it_and_is_asked_for_nothing_else(folder: Path, t
         lengths = page.evaluate(
             "[...document.querySelectorAll('td div')].map(bar => bar.getBoundingClientRect().width)"
         )
+        # A notebook has styles of its own, for <pre> as for all text.
+        page.add_style_tag(content="body, body pre { font-family: sans-serif; white-space: normal }")
+        fonts = page.evaluate("[...document.querySelectorAll('pre')].map(text => getComputedStyle(text).fontFamily)")
+        breaks = page.evaluate("[...document.querySelectorAll('pre')].map(text => getComputedStyle(text).whiteSpace)")
         inside = page.frame_locator("iframe").locator("h1").inner_text()
         browser.close()
     assert [url for url in asked if not url.startswith(("data:", "about:"))] == [page_file.as_uri()]
@@ -188,4 +192,7 @@ def test_a_browser_shows_all_of_it_and_is_asked_for_nothing_else(folder: Path, t
     assert all(width > 0 and complete for width, complete in pictures)
     assert lengths[0] > 0
     assert max(lengths) > 100
+    assert fonts
+    assert all("monospace" in font for font in fonts)
+    assert set(breaks) == {"pre-wrap"}
     assert inside.lower() == make_report().verdict

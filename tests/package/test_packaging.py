@@ -1,10 +1,16 @@
 """What the package declares about itself agrees with what is pinned and shipped."""
 
+import importlib.util
 import re
+import runpy
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from tests.docs.support.pageblocks import blocks
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -45,3 +51,43 @@ def test_every_licence_of_the_linked_library_is_listed_and_there() -> None:
     listed = re.findall(r"^\| ([\w.-]+\.txt) \|", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(path.name for path in folder.glob("*.txt"))
     assert PROJECT["license-files"] == ["LICENSE", "licenses/*"]
+
+
+@pytest.fixture
+def readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The long description of the built metadata; what setup.py links with is not needed for it."""
+    given: dict[str, Any] = {}
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libblosc2.a").touch()
+    blosc2 = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: blosc2)
+    setuptools = pytest.importorskip("setuptools")
+    monkeypatch.setattr(setuptools, "setup", given.update)
+    monkeypatch.chdir(ROOT)
+    runpy.run_path("setup.py")
+    assert given["long_description_content_type"] == "text/markdown"
+    return str(given["long_description"])
+
+
+def test_links_of_the_readme_work_on_an_index(readme: str) -> None:
+    links = re.findall(r"\]\(([^)]*)\)|(?:src|srcset|href)=\"([^\"]*)\"", readme)
+    assert links
+    assert [link for pair in links for link in pair if link and not link.startswith(("https://", "#"))] == []
+
+
+def test_an_index_shows_the_same_code_and_words(readme: str) -> None:
+    assert [block.code for block in blocks("README.md", readme)] == [block.code for block in blocks("README.md")]
+    assert "the recipe keeps their shapes" in readme
+    assert "## Read on" not in readme
+    assert "简体中文" not in readme
+    assert readme.rstrip().endswith("are in licenses.")
+
+
+def test_what_the_classifiers_claim_was_run() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \| (.*?) \| .*? \| (.*?) \|$", page, re.MULTILINE)
+    tested = [(machine, python) for machine, python, state in rows if "all tests run" in state]
+    claimed = [text.rpartition(" :: ")[2] for text in PROJECT["classifiers"] if re.search(r" :: 3\.\d+$", text)]
+    assert claimed == [python.removeprefix("CPython ") for _, python in tested]
+    systems = [text.rpartition(" :: ")[2] for text in PROJECT["classifiers"] if text.startswith("Operating System")]
+    assert systems == sorted({machine.split()[0] for machine, _ in tested})

@@ -54,7 +54,7 @@ def test_what_is_no_number_is_refused(ds: cw.Dataset, wrong: Any) -> None:
         ds[wrong]
 
 
-def test_the_name_of_a_field_tells_how_fields_are_read(ds: cw.Dataset) -> None:
+def test_the_name_of_a_field_tells_how_fields_are_read(ds: Any) -> None:
     with pytest.raises(UsageError, match=r"not by str: ds\.select\('image'\) .*, ds\[0\]\['image'\] is one sample's$"):
         ds["image"]
     assert ds[0]["image"] is not None
@@ -66,7 +66,7 @@ def test_the_name_of_a_field_tells_how_fields_are_read(ds: cw.Dataset) -> None:
         ds["imgae"]
 
 
-def test_a_tuple_of_numbers_tells_what_is_meant(ds: cw.Dataset) -> None:
+def test_a_tuple_of_numbers_tells_what_is_meant(ds: Any) -> None:
     with pytest.raises(UsageError, match=r"ds\[1, 2\] names several samples: pass a list, ds\[\[1, 2\]\]"):
         ds[1, 2]
 

@@ -8,6 +8,7 @@ import torch
 
 import cordwood as cw
 from cordwood.store.format import manifest as manifests
+from cordwood.store.format.folder import MODES
 from cordwood.store.format.shard_file import shard_name
 from tests.store.support.photos import files_of, photo, write
 from tests.store.support.samples import assert_same_sample
@@ -29,7 +30,7 @@ def test_create_refuses_what_is_there(tmp_path: Path) -> None:
             cw.Writer(tmp_path / "photos", mode=mode)
     assert files_of(tmp_path / "photos") == {"a.jpg": b"mine"}
     (tmp_path / "file").write_bytes(b"mine")
-    for mode in ("create", "append", "resume"):
+    for mode in MODES:
         with pytest.raises(cw.UsageError, match="is a file, but a store is a folder"):
             cw.Writer(tmp_path / "file", mode=mode)
     with pytest.raises(cw.UsageError, match="cannot be the path of a folder"):
@@ -105,7 +106,7 @@ def test_a_sample_of_another_kind_cannot_be_appended(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["append", "resume"])
-def test_options_that_differ_are_shown(mode: str, options: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_options_that_differ_are_shown(mode: Any, options: dict[str, Any], said: str, tmp_path: Path) -> None:
     fields = {"x": cw.Field(goal="fast", store_as="float16"), "z": cw.Field(classes=["a", "b"])}
     path = write(tmp_path / "s", [{"x": torch.ones(3), "y": torch.ones(3), "z": 1}], fields=fields)
     with pytest.raises(cw.UsageError, match=said):

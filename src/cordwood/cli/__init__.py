@@ -5,6 +5,7 @@ How a command runs:
 1. ``main``: the words of the command line -> an exit code. Turns on the log (``logs``), and reports output that cannot
    be written (``output``).
 2. ``parser`` and ``VERBS`` below: words -> parsed arguments. Suggests what may have been meant for an unknown word.
+   ``help_format`` lays out ``--help``.
 3. ``verbs``: arguments -> a call of the library -> text or JSON on stdout, and an exit code.
 4. An error of the library -> one sentence on stderr (``tracebacks`` shortens what it carries), exit code 2 or 3. Any
    other exception is a bug and keeps its traceback.
@@ -77,9 +78,14 @@ examples:
   cordwood doctor train.py                         why is this slow, and what would help?
   cordwood pack --help                             every verb has examples
 
-exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data
-variables:  NO_COLOR=1, FORCE_COLOR=1: no colours in the doctor's report, or always; other tables have none
-            {VARIABLE}=info or debug tells more of what is done
+Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data, 130 interrupted.
+
+Colours in the doctor's report (nothing else has colours): NO_COLOR=1 turns them off, FORCE_COLOR=1 on.
+{VARIABLE}=info or debug logs more.
+
+A verb that makes one thing of one other takes SOURCE and DEST (pack, export); all others write to -o/--output. An
+option that writes something more is named after it (verify --salvage OUT, doctor --html FILE). --json prints one JSON
+document in place of text; stdout of the doctor belongs to the script, so there it takes the name of a file.
 """
 
 
@@ -88,11 +94,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="cordwood",
         description="Keep tensors in fewer bytes, get them back bit for bit, and find out why training is slow.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"cordwood {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb", prog=parser.prog)
     for name, verb in VERBS.items():
         subparser = verbs.add_parser(name, help=verb.HELP, description=f"{verb.HELP[0].upper()}{verb.HELP[1:]}.")
         verb.add_arguments(subparser)

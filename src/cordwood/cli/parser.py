@@ -2,9 +2,8 @@
 
 ::
 
-    cordwood: error: there is no verb 'pakc'; did you mean 'pack'?
     cordwood pack: error: unknown option --goall; did you mean --goal?
-    cordwood export: error: argument --goal: invalid choice: 'smal' (choose from ...); did you mean 'small'?
+    see cordwood pack --help
 """
 
 import argparse
@@ -12,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from cordwood.cli.help_format import HelpFormatter
 from cordwood.common.arguments import RENAMED
 from cordwood.common.suggest import did_you_mean, nearest
 
@@ -41,9 +41,12 @@ _OTHER_WORDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` that helps with typos, and tells of unknown words where they were typed."""
+    """An `ArgumentParser` that helps with typos, and takes options by their whole names only."""
 
     _words: Sequence[str] = ()
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As the parent does; but what is not known is an error of this very parser, with its own usage."""
@@ -54,11 +57,11 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """As the parent does, with what may have been meant."""
+        """Print the message, with what may have been meant, and where to read more."""
         found = {option: self._meant(option) for option in self._unknown_options()}
         # Whatever argparse complains of, it may be a consequence of an option that is mistyped.
         mistyped = [f"unknown option {option}; did you mean {known}?" for option, known in found.items() if known]
-        super().error(" ".join(mistyped) or message)
+        self.exit(2, f"{self.prog}: error: {' '.join(mistyped) or message}\nsee {self.prog} --help\n")
 
     def _meant(self, option: str) -> str | None:
         """The new name of a renamed option, or else the one that it is most like."""
@@ -79,12 +82,8 @@ class Parser(argparse.ArgumentParser):
                 option, equals, _ = word.partition("=")
                 action = self._option_string_actions.get(option)
                 is_value = action is not None and action.nargs is None and not equals
-                if action is None and not self._knows(option):
+                if action is None:
                     yield option
-
-    def _knows(self, option: str) -> bool:
-        """Whether argparse takes it for short for one of ours."""
-        return self.allow_abbrev and any(known.startswith(option) for known in self._option_string_actions)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cordwood.cli import build_parser
+from cordwood.cli.help_format import positional, usage_of, value_name
 from cordwood.cli.logs import VARIABLE
 
 _MADE = "<!-- Made by `python -m cordwood.cli.reference docs/cli.md` from the command's own help: change it there. -->"
@@ -21,6 +22,12 @@ _HEAD = """\
 too. `cordwood VERB --help` prints what is here; `python -m cordwood` is the same command.
 """
 _CODES = """\
+## Where results go
+
+A verb that makes one thing of one other takes both as words, the source first: `pack SOURCE DEST`, `export STORE \
+OUT`. All other verbs write to `-o`, `--output`. An option that writes something more is named after it: `verify \
+--salvage OUT`, `doctor --html FILE`. Options have no abbreviations.
+
 ## Exit codes
 
 | code | meaning |
@@ -32,7 +39,9 @@ _CODES = """\
 | 130 | ended by Ctrl-C |
 
 Results go to stdout, progress and errors to stderr, but for `doctor`, whose stdout is the script's. What went wrong \
-is told in one sentence that begins with `cordwood:`. `--json` prints one JSON document in place of text. Progress is \
+is stated in one sentence that begins with `cordwood:`; an error in the command line itself names the verb, and adds \
+`see cordwood VERB --help`. `--json` prints one JSON document in place of text; only `doctor --json FILE` takes a \
+file, because its stdout belongs to the script. Progress is \
 a bar on a terminal, and plain lines elsewhere. Nothing is sent anywhere: there is no telemetry.
 
 ## Variables
@@ -41,6 +50,7 @@ a bar on a terminal, and plain lines elsewhere. Nothing is sent anywhere: there 
 | --- | --- |
 | `NO_COLOR` | with any value, no colours in the doctor's report; other tables have none |
 | `FORCE_COLOR` | with any value, colours in that report also where there is no terminal |
+| `COLUMNS` | the width of help and tables; without it that of the terminal, or 100 in a file or a pipe |
 | `{variable}` | `info` or `debug` tells more than warnings; in Python it is `logging`, under the name `cordwood` |
 """
 
@@ -91,45 +101,17 @@ def _usage(parser: argparse.ArgumentParser) -> str:
     """How the verb is called, whatever the width of the terminal that this runs in."""
     if parser.usage:
         return "\n".join(line.removeprefix("       ") for line in parser.usage.splitlines())
-    words = [parser.prog, "[options]"]
-    for action in parser._actions:
-        if action.option_strings and action.required:
-            words.append(f"{action.option_strings[0]} {_value(action)}")
-    words += [_positional(action) for action in parser._actions if not action.option_strings]
-    return " ".join(words)
-
-
-def _positional(action: argparse.Action) -> str:
-    value = _value(action)
-    match action.nargs:
-        case "+":
-            return f"{value} [{value} ...]"
-        case "*":
-            return f"[{value} ...]"
-        case "?":
-            return f"[{value}]"
-        case argparse.REMAINDER:
-            return "..."
-    return value
-
-
-def _value(action: argparse.Action) -> str:
-    """What stands for an argument's value."""
-    if isinstance(action.metavar, str):
-        return action.metavar
-    if action.choices is not None:
-        return "{" + ",".join(map(str, action.choices)) + "}"
-    return action.dest.upper() if action.option_strings else action.dest
+    return usage_of(parser.prog, parser._actions)
 
 
 def _table(title: str, actions: Sequence[argparse.Action]) -> list[str]:
     rows = [f"| {title} | |", "| --- | --- |"]
     for action in actions:
         if action.option_strings:
-            value = "" if action.nargs == 0 else f" {_value(action)}"
+            value = "" if action.nargs == 0 else f" {value_name(action)}"
             told = ", ".join(f"`{option}{value}`" for option in action.option_strings)
         else:
-            told = f"`{_positional(action)}`"
+            told = f"`{positional(action)}`"
         meaning = argparse.HelpFormatter("cordwood")._expand_help(action) if action.help else ""
         rows.append(f"| {_cell(told)} | {_cell(meaning)} |")
     return rows

@@ -43,13 +43,25 @@ from cordwood.codecs.frame import attempts as attempts
 from cordwood.codecs.native_errors import raise_if_refused as raise_if_refused
 from cordwood.codecs.normalize import Normalize
 from cordwood.codecs.plan import GOALS as GOALS
+from cordwood.codecs.plan import Goal as Goal
 from cordwood.codecs.plan import Plan
 from cordwood.codecs.plan import fallback as fallback
 from cordwood.codecs.sample import pieces as pieces
 from cordwood.common.suggest import no_attribute
 
 # The public names; the others are for the rest of Cordwood.
-__all__ = ["FrameInfo", "Normalize", "Plan", "decode", "decode_into", "encode", "encode_many", "frame_info", "plan"]
+__all__ = [
+    "FrameInfo",
+    "Goal",
+    "Normalize",
+    "Plan",
+    "decode",
+    "decode_into",
+    "encode",
+    "encode_many",
+    "frame_info",
+    "plan",
+]
 
 
 if not TYPE_CHECKING:  # a type checker would take any name then

@@ -16,7 +16,7 @@ import numpy as np
 from cordwood.codecs.assets import Assets, varint
 from cordwood.codecs.dtypes import DTYPES, Array, DType, dtype_of, plain
 from cordwood.codecs.formula import fit
-from cordwood.codecs.plan import GOALS, Plan
+from cordwood.codecs.plan import GOALS, Goal, Plan
 from cordwood.codecs.sample import sample
 from cordwood.codecs.stages.base import Stage
 from cordwood.codecs.stages.entropy import CODERS, Entropy
@@ -69,7 +69,7 @@ _WORTH_A_TABLE = 16384  # bytes
 
 
 def plan(
-    arrays: Iterable[Array] | Array, goal: str = "balanced", *, dtype: str | None = None, own: bool = False
+    arrays: Iterable[Array] | Array, goal: Goal = "balanced", *, dtype: str | None = None, own: bool = False
 ) -> Plan:
     """Choose how arrays like these are best encoded.
 

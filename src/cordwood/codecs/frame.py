@@ -14,7 +14,7 @@ from cordwood.codecs.chooser import plan
 from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
 from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.codecs.normalize import Normalize
-from cordwood.codecs.plan import GOALS, Plan, fallback
+from cordwood.codecs.plan import GOALS, Goal, Plan, fallback
 from cordwood.codecs.stages.palette import Palette
 from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads, physical_memory
@@ -57,7 +57,7 @@ def _array(given: Any) -> Array:
 
 
 def encode(
-    array: Array, plan_or_goal: Plan | str = "balanced", *, dtype: str | None = None, threads: int | None = 1
+    array: Array, plan_or_goal: Plan | Goal = "balanced", *, dtype: str | None = None, threads: int | None = 1
 ) -> bytes:
     """One array as one frame.
 
@@ -114,7 +114,7 @@ def attempts(chosen: Plan, dtype: DType) -> Iterable[Plan]:
 
 def encode_many(
     arrays: Iterable[Array],
-    plan_or_goal: Plan | str = "balanced",
+    plan_or_goal: Plan | Goal = "balanced",
     *,
     threads: int | None = None,
     dtype: str | None = None,

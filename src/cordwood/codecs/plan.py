@@ -12,7 +12,7 @@ import json
 import struct
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 from cordwood.codecs.assets import Assets
 from cordwood.codecs.dtypes import DTYPES, DType
@@ -29,7 +29,8 @@ from cordwood.codecs.stages.zstd import Zstd
 from cordwood.common.arguments import one_of
 from cordwood.errors import FormatError, Reason, UsageError
 
-GOALS = ("small", "balanced", "fast", "raw")
+Goal = Literal["small", "balanced", "fast", "raw"]
+GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 STAGES: dict[str, type[Stage]] = {
     kind.name: kind for kind in (Narrow, Palette, Predict, Planes, Entropy, Zstd, Lz4, Raw)
 }

@@ -26,7 +26,13 @@ T = TypeVar("T")
 _NONE: Mapping[str, str] = MappingProxyType({})
 # Keywords under their former names -> what they are called now; options of the command likewise.
 RENAMED: Mapping[str, str] = MappingProxyType(
-    {"most_errors": "max_errors", "most_pixels": "max_pixels", "most_rows": "max_rows"}
+    {
+        "folder": "output",
+        "most_errors": "max_errors",
+        "most_pixels": "max_pixels",
+        "most_rows": "max_rows",
+        "out": "output",
+    }
 )
 
 

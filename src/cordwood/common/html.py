@@ -17,6 +17,7 @@ _CELL = "padding:1px 8px;vertical-align:middle;text-align:"
 _NUMBER = "right;white-space:nowrap"  # a size stays beside its unit
 _BAR = "background:#3a86c8;height:0.9em;border-radius:2px"
 _LONGEST_BAR = 16  # em
+_LETTER_BELOW_LETTER = "font-family:ui-monospace,monospace;white-space:pre-wrap"  # whatever a notebook does with <pre>
 
 
 def safe(text: str) -> str:
@@ -36,7 +37,7 @@ def sentence(text: str) -> str:
 
 def plain(text: str) -> str:
     """What ``print`` shows, letter below letter."""
-    return f"<pre>{escape(chr(10).join(map(printable, text.split(chr(10)))))}</pre>"
+    return f'<pre style="{_LETTER_BELOW_LETTER}">{escape(chr(10).join(map(printable, text.split(chr(10)))))}</pre>'
 
 
 class Printed:

@@ -1,14 +1,51 @@
 """Tables and titled lists for a terminal, with columns that are narrowed in turns if they do not fit.
 
-for line in table([headings, *rows], 100, ((0, 36), (1, 22)), right={1}):
+for line in table([headings, *rows], terminal_width(), ((0, 36), (1, 22)), right={1}):
     print(line)
+
+Lines of text end between words, also on a narrow terminal: ``print(folded(lines))``.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from textwrap import wrap
 
 from cordwood.common.text import printable, shortened
 
 _TITLE = 10  # columns that the title of a list takes
+_ENDLESS = 1 << 20  # columns of a file or a pipe
+_LEAST_BESIDE = 20  # columns for what is folded beside other cells
+_GAP = re.compile(r" {2,}(?=\S)")  # between two cells
+_COPIED = re.compile(r"(?: *cordwood |next: )|.*: cordwood ")  # commands and code, which are no use in pieces
+
+
+def terminal_width(most: int = 100) -> int:
+    """The columns of the terminal (or of ``COLUMNS``), but no more than `most`, which files and pipes get."""
+    return min(most, shutil.get_terminal_size((most, 24)).columns)
+
+
+def folded(lines: Iterable[str]) -> str:
+    """The lines as one text, folded on terminals that are narrower; files and pipes get them as they are."""
+    columns = shutil.get_terminal_size((_ENDLESS, 24)).columns
+    return "\n".join(part for text in lines for line in text.split("\n") for part in fold(line, columns))
+
+
+def fold(line: str, width: int) -> list[str]:
+    """A line in pieces of whole words; what is too long continues below the beginning of its last cell."""
+    if len(line) <= width or _COPIED.match(line):
+        return [line]
+    start = max((gap.end() for gap in _GAP.finditer(line)), default=0)
+    if start > width - _LEAST_BESIDE:
+        start = 0
+    return wrap(
+        line[start:],
+        width,
+        initial_indent=line[:start],
+        subsequent_indent=" " * start or "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def table(
@@ -23,18 +60,27 @@ def table(
 
 
 def fit(rows: Sequence[tuple[str, ...]], width: int, give_way: Sequence[tuple[int, int]]) -> list[int]:
-    """The columns' widths; `give_way` says which column is narrowed first, and how far, then the next.
+    """The columns' widths; `give_way` says which column is narrowed first, and how far (0: left out), then the next.
 
     A last column that is empty below its heading gets no room at all.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if not any(row[-1] for row in rows[1:]):
         widths[-1] = 0
+    whole = list(widths)
     for column, narrowest in give_way:
-        over = sum(widths) + 2 * (sum(map(bool, widths)) - 1) - width
+        over = _total(widths) - width
         if over > 0 and widths[column] > narrowest:
-            widths[column] = max(narrowest, widths[column] - over)
+            widths[column] = max(narrowest, widths[column] - over) if narrowest else 0
+    for column, _ in reversed(give_way):  # what a column had that is left out
+        if widths[column]:
+            widths[column] += max(0, min(whole[column] - widths[column], width - _total(widths)))
     return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    """The columns of a line, with two between its cells."""
+    return sum(widths) + 2 * (sum(map(bool, widths)) - 1)
 
 
 def table_line(cells: tuple[str, ...], widths: list[int], right: Collection[int]) -> str:

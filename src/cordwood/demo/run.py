@@ -46,7 +46,7 @@ def run_demo(
     except OSError as error:
         cure = "free some space there, or choose" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose"
         raise StorageError(
-            f"the demo could not write below {folder}: {error}; {cure} another place by --folder"
+            f"the demo could not write below {folder}: {error}; {cure} another place by --output"
         ) from error
 
 
@@ -56,7 +56,7 @@ def claim_folder(folder: Path) -> None:
     if marker.is_file():
         shutil.rmtree(folder)
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and no demo made it; name another place with --folder, or delete it")
+        raise UsageError(f"{folder} exists and no demo made it; name another place with --output, or delete it")
     folder.mkdir(parents=True, exist_ok=True)
     marker.write_text("`cordwood demo` made this folder and empties it when it runs again.\n", encoding="utf-8")
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cordwood.doctor.measure.environment import describe_environment as describe_environment
     from cordwood.doctor.report.charts import legend as legend
     from cordwood.doctor.report.charts import swatch as swatch
+    from cordwood.doctor.report.comparison import Comparison as Comparison
     from cordwood.doctor.report.comparison import compare as compare
     from cordwood.doctor.report.report import Report as Report
     from cordwood.doctor.report.style import PHASE_COLOURS as PHASE_COLOURS
@@ -56,6 +57,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
+            "Comparison": "report.comparison",
             "DoctorOptions": "run.script",
             "PHASES": "evidence.evidence",
             "PHASE_COLOURS": "report.style",

@@ -30,5 +30,6 @@ from cordwood.feed import augment as augment
 from cordwood.feed.batches.padding import Padded as Padded
 from cordwood.feed.iterator import LoaderIterator as LoaderIterator
 from cordwood.feed.loader import Loader as Loader
+from cordwood.feed.prefetching import Prefetched as Prefetched
 from cordwood.feed.prefetching import prefetch as prefetch
-from cordwood.feed.stats import Stats as Stats
+from cordwood.feed.stats import LoaderStats as LoaderStats

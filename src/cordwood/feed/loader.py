@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from cordwood.feed.ahead.pace import ReadAhead
 from cordwood.feed.arguments import count, store_of
 from cordwood.feed.augment.random_check import warn_if_random
 from cordwood.feed.augment.treatments import check_first, treatments_of
-from cordwood.feed.batches.collate import Collation
+from cordwood.feed.batches.collate import Collate, Collation
 from cordwood.feed.batches.epoch import Epoch
 from cordwood.feed.batches.maker import BatchMaker, Samples
 from cordwood.feed.batches.sample_processes import process_batches
@@ -31,7 +31,7 @@ from cordwood.feed.order.ranks import rank_and_world
 from cordwood.feed.order.samplers import order_of
 from cordwood.feed.order.steps import RankBatches
 from cordwood.feed.state import LAST_EPOCH, OrderIdentity, OrderPosition, check_drawn, new_state, read_state
-from cordwood.feed.stats import Stats
+from cordwood.feed.stats import LoaderStats
 from cordwood.store import Dataset, idle_bytes
 
 log = logging.getLogger("cordwood.feed")
@@ -115,14 +115,14 @@ class Loader:
         normalize: Mapping[str, Any] | None = None,
         augment: Mapping[str, Any] | None = None,
         channels_last: bool = False,
-        collate: Mapping[str, Any] | Callable[[list[Any]], Any] | None = None,
+        collate: Mapping[str, Collate] | Callable[[list[Any]], Any] | None = None,
         sampler: Any = None,
-        memory: str = "auto",
-        threads: int | str = "auto",
-        prefetch: int | str = "auto",
+        memory: shard_memory.Memory = "auto",
+        threads: int | Literal["auto"] = "auto",
+        prefetch: int | Literal["auto"] = "auto",
         rank: int | None = None,
         world_size: int | None = None,
-        on_damage: str = "raise",
+        on_damage: Literal["raise", "skip"] = "raise",
     ) -> None:
         self.dataset = dataset
         self.batch_size = whole_number("batch_size", batch_size, 1)
@@ -141,7 +141,7 @@ class Loader:
         self._sample_workers = whole_number(
             "sample_workers", sample_workers, 0, _MOST_WORKERS, "a number of processes, 0 for threads"
         )
-        self._memory = one_of("memory", memory, shard_memory.CHOICES)
+        self._memory: str = one_of("memory", memory, shard_memory.CHOICES)
         self._skip = one_of("on_damage", on_damage, ("raise", "skip")) == "skip"
         leaves = self._store.read_plan.assembler.leaves
         self._treatments = treatments_of(self._store, leaves, normalize, augment, channels_last)
@@ -322,10 +322,10 @@ class Loader:
 
     # ---- what it does ------------------------------------------------------------------------------------------------
 
-    def stats(self) -> Stats:
+    def stats(self) -> LoaderStats:
         """Figures of the iteration that was begun last: what it chose, and whether the training waits for it."""
         progress, epoch = self._progress or IterationProgress(0, 0, 0, 0), self._epoch
-        return Stats(
+        return LoaderStats(
             epoch=progress.epoch,
             batches=progress.batches,
             samples=progress.samples,

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from cordwood.common.html import Printed, bars, sentence, title, together
+from cordwood.common.tables import folded
 from cordwood.common.text import counted, human
 
 
 @dataclass(frozen=True, repr=False)
-class Stats(Printed):
+class LoaderStats(Printed):
     """Figures of the iteration that was begun last.
 
     ::
@@ -38,7 +39,7 @@ class Stats(Printed):
     pool_bytes: int
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return folded(self._lines())
 
     def _repr_html_(self) -> str:
         """For a notebook: did the loop wait?"""

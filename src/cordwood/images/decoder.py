@@ -24,7 +24,7 @@ from cordwood.errors import UsageError
 from cordwood.images.fast_decoders import Pixels, bitmap, module, opencv, planes, simplejpeg
 from cordwood.images.header import MAX_PIXELS, ImageHeader, probe
 from cordwood.images.orientation import upright, upright_pil
-from cordwood.images.pillow_decoder import open_rgb
+from cordwood.images.pillow_decoder import load, to_rgb
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -66,7 +66,12 @@ class Decoder:
 
     def decode(self, data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> torch.Tensor:
         """The image as a tensor of uint8, 3 x height x width, RGB, upright, contiguous; see :func:`decode`."""
-        header = probe(data, max_pixels)
+        return self.tensor(data, probe(data, max_pixels), size=size, max_pixels=max_pixels)
+
+    def tensor(
+        self, data: bytes, header: ImageHeader, *, size: int | None = None, max_pixels: int = MAX_PIXELS
+    ) -> torch.Tensor:
+        """What `decode` returns; `header` is what ``probe`` gave."""
         return torch.from_numpy(planes(self.pixels(data, header, size=size, max_pixels=max_pixels)))
 
     def pixels(
@@ -77,14 +82,19 @@ class Decoder:
         pixels = self._fast(data, header, scale)
         if pixels is not None:
             return upright(pixels, header.orientation)
-        image = np.asarray(_by_pillow(data, header, scale, max_pixels))
+        image = np.asarray(to_rgb(_by_pillow(data, header, scale, max_pixels)))
         return image if header.format == "tiff" else upright(image, header.orientation)
 
     def decode_pil(self, data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> "Image.Image":
-        """The image as a PIL image in RGB, upright; see :func:`decode_pil`."""
-        header = probe(data, max_pixels)
+        """The image as a PIL image in its own mode, upright; see :func:`decode_pil`."""
+        return self.pil(data, probe(data, max_pixels), size=size, max_pixels=max_pixels)
+
+    def pil(
+        self, data: bytes, header: ImageHeader, *, size: int | None = None, max_pixels: int = MAX_PIXELS
+    ) -> "Image.Image":
+        """What `decode_pil` returns; `header` is what ``probe`` gave."""
         scale = _scale(header, size)
-        pixels = self._fast(data, header, scale)
+        pixels = self._fast(data, header, scale) if header.is_rgb else None
         if pixels is not None:
             from PIL import Image
 
@@ -109,7 +119,7 @@ class Decoder:
 def _by_pillow(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "Image.Image":
     if module("PIL") is None:
         raise UsageError(f"decoding images needs Pillow, which is not installed: {_INSTALL}")
-    return open_rgb(data, header, scale, max_pixels)
+    return load(data, header, scale, max_pixels)
 
 
 def _version(name: str) -> str:
@@ -151,13 +161,14 @@ def decode(data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS
 
     The EXIF orientation is honoured. With ``size`` a JPEG may be decoded at a half, a quarter or an eighth, which is
     much faster, as long as its shorter side stays at least ``size``; other formats come whole. Alpha is dropped. An
-    image that is broken or cut short, or has more than ``max_pixels``, is a FormatError.
+    image that is broken or cut short, or has more than ``max_pixels``, is a FormatError. Of several frames it is the
+    first one.
     """
     return best().decode(data, size=size, max_pixels=max_pixels)
 
 
 def decode_pil(data: bytes, *, size: int | None = None, max_pixels: int = MAX_PIXELS) -> "Image.Image":
-    """The same as a PIL image in RGB, for transforms that want one.
+    """The same as a PIL image, for transforms that want one, in the file's own mode: grey stays "L", a palette "P".
 
     ::
 

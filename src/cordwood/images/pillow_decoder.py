@@ -1,12 +1,15 @@
 """Decodes by Pillow: every format, every kind of pixel. Pillow decides whether an image is broken.
 
-    image = open_rgb(data, header, scale=1, max_pixels=MAX_PIXELS)  # a PIL image in RGB, not yet turned
+    image = load(data, header, scale=1, max_pixels=MAX_PIXELS)  # a PIL image in the file's own mode, not yet turned
+    to_rgb(image)
 
 The plugin is chosen here, by the format that ``probe`` saw, so that bytes from outside reach none of Pillow's other
 plugins, and the limit on pixels is the caller's instead of Pillow's own.
 """
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -27,24 +30,36 @@ _PLUGINS = {
 }
 
 
-def open_rgb(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "Image.Image":
-    """The image in RGB as ``convert("RGB")`` gives it, except that 16-bit grey keeps its upper byte.
+def load(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "Image.Image":
+    """The first frame of an image, in its own mode.
 
     ::
 
-        open_rgb(data, probe(data), 2, MAX_PIXELS)  # a JPEG at half its size
+        load(data, probe(data), 2, MAX_PIXELS)  # a JPEG at half its size
 
-    Pillow would cut 16-bit grey off at 255, which leaves a white image. Samples of 32 bits have no such reading and are
-    refused. TIFF images come upright: Pillow turns them while it loads them.
+    TIFF images come upright: Pillow turns them while it loads them.
     """
-    module, plugin = _PLUGINS[header.format]
-    try:
-        image: ImageFile.ImageFile = getattr(import_module(module), plugin)(io.BytesIO(data))
+    with refusing(data, header):
+        image = opened(data, header)
         check_size(header.format, image.width, image.height, max_pixels)
         if scale > 1:
             image.draft(image.mode, (image.width // scale, image.height // scale))
         image.load()
-        return _to_rgb(image)
+        return image
+
+
+def opened(data: bytes, header: ImageHeader) -> "ImageFile.ImageFile":
+    """The image, of which nothing is decoded yet."""
+    module, plugin = _PLUGINS[header.format]
+    image: ImageFile.ImageFile = getattr(import_module(module), plugin)(io.BytesIO(data))
+    return image
+
+
+@contextmanager
+def refusing(data: bytes, header: ImageHeader) -> Iterator[None]:
+    """Turn what Pillow raises into a FormatError."""
+    try:
+        yield
     except FormatError:
         raise
     except Exception as error:  # plugins raise whatever their parsing runs into; the bytes are to blame
@@ -52,7 +67,12 @@ def open_rgb(data: bytes, header: ImageHeader, scale: int, max_pixels: int) -> "
         raise FormatError(f"the {header.format} image of {len(data)} bytes cannot be decoded: {why}") from error
 
 
-def _to_rgb(image: "Image.Image") -> "Image.Image":
+def to_rgb(image: "Image.Image") -> "Image.Image":
+    """The image in RGB as ``convert("RGB")`` gives it, except that 16-bit grey keeps its upper byte.
+
+    Pillow would cut 16-bit grey off at 255, which leaves a white image. Samples of 32 bits have no such reading and are
+    refused.
+    """
     if image.mode == "RGB":
         return image
     if image.mode.startswith("I;16"):
@@ -62,8 +82,8 @@ def _to_rgb(image: "Image.Image") -> "Image.Image":
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         raise FormatError(
-            f"the image has samples of 32 bits (mode {image.mode}), which do not fit into uint8; take the bytes "
-            f'(decode="none") and decode them in your transform'
+            f"the image has samples of 32 bits (mode {image.mode}), which do not fit into uint8; take PIL images "
+            f'(decode="pil") or the bytes (decode="none") in your transform'
         )
     # Alpha is dropped, not blended, and a palette's transparency with it: Pillow warns of it unless it is gone.
     image.info.pop("transparency", None)

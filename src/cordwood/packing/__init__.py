@@ -1,4 +1,4 @@
-"""``cw.pack``: runs a transform over a source, once, into a store. Also ``cw.merge`` and ``cw.export``.
+"""``cw.pack``: runs a transform over a source, once, into a store. Also ``cw.cached``, ``cw.merge`` and ``cw.export``.
 
 How a source is packed:
 
@@ -12,15 +12,19 @@ How a source is packed:
    a shard holds, so that a killed job resumes.
 6. ``report``: the state of the job -> progress, and at the end a summary.
 
-``transfer`` has ``merge`` and ``export``. Imports ``store``, ``sources``, ``tensors``, ``common`` and ``native``;
-used by ``doctor``, ``demo`` and ``cli``.
+``cached`` does all of this if the store is not what the call asks for, one process at a time, and opens it.
+
+``transfer`` has ``merge`` and ``export``. Imports ``store``, ``sources``, ``tensors``, ``codecs``, ``common`` and
+``native``; used by ``doctor``, ``demo`` and ``cli``.
 
 Where to add things:
 
-* An option of ``cw.pack``: ``pack`` in ``run.py``, and ``Settings`` in ``pack_run.py`` if the run needs it; if it
-  changes the stored bytes, ``job_options`` in ``journal/job_file.py``; the command in ``cli/verbs/pack.py``.
+* An option of ``cw.pack``: ``pack``, ``one_run`` and, for type checkers, ``PackOptions`` in ``run.py``, ``cached`` in
+  ``cached_store.py``, and ``Settings`` in ``pack_run.py`` if the run needs it; if it changes the stored bytes,
+  ``job_options`` in ``journal/job_file.py``; the command in ``cli/verbs/pack.py``.
 """
 
+from cordwood.packing.cached_store import cached
 from cordwood.packing.report.estimate import Estimate
 from cordwood.packing.report.progress import PackProgress
 from cordwood.packing.report.summary import Packed
@@ -29,4 +33,4 @@ from cordwood.packing.transfer.export import Exported, export
 from cordwood.packing.transfer.merge import Merged, merge
 from cordwood.packing.workers.tasks import size_of
 
-__all__ = ["Estimate", "Exported", "Merged", "PackProgress", "Packed", "export", "merge", "pack", "size_of"]
+__all__ = ["Estimate", "Exported", "Merged", "PackProgress", "Packed", "cached", "export", "merge", "pack", "size_of"]

@@ -17,14 +17,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cordwood.codecs import Goal
 from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads
 from cordwood.common.seeding import seed_generators
 from cordwood.errors import PackError, UsageError
 from cordwood.packing.journal.failure import Failure, absence
 from cordwood.packing.output.empty_source import nothing_in
+from cordwood.packing.output.first_samples import hints_of
 from cordwood.packing.report.estimate import Estimate
-from cordwood.packing.report.summary import torch_save_bytes
+from cordwood.packing.report.summary import frames_note, torch_save_bytes
 from cordwood.packing.transform.transform import Transform
 from cordwood.packing.workers.one_thread import one_thread
 from cordwood.packing.workers.tasks import size_of
@@ -32,6 +34,7 @@ from cordwood.packing.workers.work import seed_of
 from cordwood.sources import Input, Source
 from cordwood.store import Field, inspect_store
 from cordwood.store import open as open_store
+from cordwood.store.format import shard_index
 from cordwood.store.format.folder import open_folder
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.encode import SampleEncoder
@@ -53,7 +56,8 @@ class _Tries:
     def __init__(self, source: Source, transform: Transform, seed: int, clock: Clock) -> None:
         self._reader, self._absent = source.reader(), source.absent
         self._transform, self._seed, self._clock = transform, seed, clock
-        self.inputs = self.samples = self.dropped = self.failed = 0
+        self.inputs = self.samples = self.dropped = self.failed = self.more_frames = 0
+        self.example: str | None = None  # the first input with more frames than were read
         self.file_bytes: int | None = 0  # None from the first input on that is no file of its own
         self.failures: list[str] = []
         self.first_error: BaseException | None = None
@@ -67,7 +71,7 @@ class _Tries:
         made: list[list[Any]] = []
         given: list[Any] = []
         try:
-            given = [self._reader(one.handle) for one in unit]
+            given = [self._read(one) for one in unit]
             batched = self._transform.batched
             made = self._transform.apply_batch(given, seed) if batched else [self._transform.apply(given[0], seed)]
         except Exception as error:  # whatever readers and transforms of others raise
@@ -80,6 +84,13 @@ class _Tries:
         for one in unit if made else ():  # of those that failed there are no samples to compare with
             self.file_bytes = None if self.file_bytes is None or one.size is None else self.file_bytes + one.size
         return samples
+
+    def _read(self, one: Input) -> Any:
+        sample = self._reader(one.handle)
+        if getattr(self._reader, "more_frames", False):
+            self.more_frames += 1
+            self.example = self.example or one.name
+        return sample
 
     def _fail(self, first: int, unit: list[Input], failure: Failure, error: Exception) -> None:
         self.failed += len(unit)
@@ -96,6 +107,10 @@ class _Tries:
             if samples:
                 return sum(seconds for seconds, _ in times) / samples
         return 0.0
+
+    def notes(self, *, kept: bool) -> tuple[str, ...]:
+        """What else there is to say."""
+        return (frames_note(self.more_frames, self.inputs, self.example, kept=kept),) if self.more_frames else ()
 
     def nothing(self, source: Source) -> Exception:
         """Why there are no samples."""
@@ -117,7 +132,7 @@ def estimate(
     workers: int,
     batch: int = 1,
     seed: int = 0,
-    goal: str | None = None,
+    goal: Goal | None = None,
     fields: Mapping[str, Field] | None = None,
     shard_bytes: int | None = None,
     span: tuple[int, int | None] = (0, None),
@@ -141,6 +156,7 @@ def estimate(
         store = Path(folder) / "estimate.cordwood"
         options = checked_options(goal, shard_bytes, fields)
         appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False)
+        appender.collecting.hints = hints_of(source)
         try:
             for first, unit in _units(source, begin, end, limit, batch):
                 for sample in tries.do(first, unit):
@@ -166,13 +182,14 @@ def estimate(
             encode_seconds=_encoding(fixed, kept.samples, clock),
             read_seconds=_reading(store, clock),
             raw_bytes=inspection.before,
-            stored_bytes=inspection.size,
+            stored_bytes=int(shard_index.read(store).records["file_size"].sum()),  # other files grow hardly
             torch_save_bytes=torch_save_bytes(store, tries.samples, inspection.before),
             file_bytes=tries.file_bytes,
             workers=min(max(1, workers), default_threads()),
             free_bytes=_free(dest),
             inspection=inspection,
             stops_at_failures=stops_at_failures,
+            notes=tries.notes(kept=any(field.keep_encoded for field in options.fields.values())),
         )
     if found.all_seconds is None or found.all_seconds > _LONG:
         return found

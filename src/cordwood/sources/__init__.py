@@ -20,15 +20,18 @@ Where to add things:
 * A format of another package: an entry point of the group ``cordwood.sources``, as in docs/extending.md.
 """
 
-from cordwood.sources.base import MAX_PIXELS, Input, Source, SourceOptions
+from cordwood.sources.base import MAX_PIXELS, Decode, Frames, Input, Source, SourceOptions
 from cordwood.sources.find_source import find
-from cordwood.sources.importing import is_own_file, module_name, named
+from cordwood.sources.importing import MAIN, is_own_file, module_name, named
 from cordwood.sources.kinds.dataset import DatasetSource, IterableSource, SamplesInMemory
 from cordwood.sources.pickling import dumps
 
 __all__ = [
+    "MAIN",
     "MAX_PIXELS",
     "DatasetSource",
+    "Decode",
+    "Frames",
     "Input",
     "IterableSource",
     "SamplesInMemory",

@@ -17,12 +17,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
 
 from cordwood.common.arguments import one_of, whole_number
 from cordwood.errors import UsageError
 
-DECODE: Final = ("tensor", "pil", "none")
+Decode = Literal["tensor", "pil", "none"]
+Frames = Literal["first", "all"]
+DECODE: Final[tuple[Decode, ...]] = get_args(Decode)
+FRAMES: Final[tuple[Frames, ...]] = get_args(Frames)
 MAX_PIXELS: Final = 178_956_970  # Pillow's own limit: twice the size of what it warns about
 
 
@@ -33,6 +36,7 @@ class Input(NamedTuple):
     name: str | None = None  # path in the source, with "/", unique; None: known by its number alone
     size: int | None = None  # bytes of the file
     stamp: int | None = None  # an integer that changes with the content: st_mtime_ns
+    more_frames: bool = False  # found out when it was read: it has frames that its sample lacks
 
 
 @dataclass(frozen=True)
@@ -44,16 +48,20 @@ class SourceOptions:
         SourceOptions(decode="pil")                          # images reach the transform as PIL images
         SourceOptions(decode_size=256)                       # JPEGs are scaled down, never to a shorter side below that
         SourceOptions(keep_encoded=frozenset({"image"}))     # that field stays the bytes of the file
+        SourceOptions(absolute_paths=True)                   # a manifest may name files anywhere
     """
 
-    decode: str = "tensor"
+    decode: Decode = "tensor"
     decode_size: int | None = None
     max_pixels: int = MAX_PIXELS
     keep_encoded: frozenset[str] = field(default=frozenset())
     follow_links: bool = False  # out of the folder
+    frames: Frames = "first"  # of an image with several: "first" or "all"
+    absolute_paths: bool = False  # in a manifest
 
     def __post_init__(self) -> None:
         one_of("decode", self.decode, DECODE)
+        one_of("frames", self.frames, FRAMES)
         object.__setattr__(self, "max_pixels", whole_number("max_pixels", self.max_pixels, 1))
         if self.decode_size is not None:
             object.__setattr__(self, "decode_size", whole_number("decode_size", self.decode_size, 1))
@@ -85,7 +93,10 @@ class Source(ABC):
 
     @abstractmethod
     def reader(self) -> Callable[[Any], Any]:
-        """A function from a handle to a sample. It goes to workers by pickling, so it holds no list of inputs."""
+        """A function from a handle to a sample. It goes to workers by pickling, so it holds no list of inputs.
+
+        It may have an attribute ``more_frames``: whether the last file it read has frames that the sample lacks.
+        """
 
     def describe(self) -> dict[str, Any]:
         """What a resumed job compares, as JSON: the kind, the path, and the options that change samples."""
@@ -102,6 +113,20 @@ class Source(ABC):
     @property
     def classes(self) -> Mapping[str, Sequence[str]]:
         """For a field of class numbers, the classes' names: ``{"label": ["cat", "dog"]}``."""
+        return {}
+
+    @property
+    def varying(self) -> Sequence[str]:
+        """Fields whose values have several types or structures, whatever the first samples show: ``["boxes"]``."""
+        return ()
+
+    @property
+    def field_types(self) -> Mapping[str, str]:
+        """All fields of the samples, and their types: ``{"image": "", "age": "int"}``. Empty: not known yet.
+
+        Types are "int", "float", "str", "bool", "any", or "" for a type that only a sample shows. An update compares
+        them with the schema of its store.
+        """
         return {}
 
     @property

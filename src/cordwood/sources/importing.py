@@ -20,6 +20,7 @@ from cordwood.common.suggest import did_you_mean, nearest
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
 
+MAIN = ("__main__", "__mp_main__")  # a script that runs, and one that multiprocessing imports in a process of its own
 _MOST_NAMES = 8
 _STANDARD = sysconfig.get_path("stdlib")
 _PACKAGES = frozenset(("site-packages", "dist-packages"))
@@ -47,12 +48,13 @@ def named(text: str, what: str) -> Any:
 def module_name(thing: Any) -> str:
     """The module of a class or function, by the name that another program imports it by.
 
-    What a script defines is in ``__main__`` while it runs, and in ``train`` for whoever imports train.py.
+    What a script defines is in ``__main__`` while it runs, in ``__mp_main__`` where multiprocessing imports it again,
+    and in ``train`` for whoever imports train.py.
     """
     name: str = getattr(thing, "__module__", None) or "builtins"
-    if name != "__main__":
+    if name not in MAIN:
         return name
-    main = sys.modules["__main__"]
+    main = sys.modules.get(name)
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     if spec is not None:  # python -m pkg.train
         return str(spec.name)

@@ -32,6 +32,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
 
 def dumps(value: Any, buffer_callback: Callable[[PickleBuffer], Any] | None = None) -> bytes:
     """What `cloudpickle.loads` makes the object of again, in a process that finds the same modules."""
+    main = sys.modules.get("__mp_main__")
+    if main is not None and main.__name__ == "__mp_main__":  # a spawned process: others do not find its script
+        cloudpickle.register_pickle_by_value(main)
     file = io.BytesIO()
     _Pickler(file, protocol=5, buffer_callback=buffer_callback).dump(value)
     return file.getvalue()

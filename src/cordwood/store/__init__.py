@@ -34,12 +34,14 @@ Where to add things:
   compares it with an existing store.
 """
 
-from cordwood.store.checking.salvage import Salvaged, salvage
+from cordwood.store.checking.damage import Damage
+from cordwood.store.checking.salvage import NOTHING_LEFT, Salvaged, salvage
 from cordwood.store.checking.survey import check_is_store, is_store
 from cordwood.store.checking.verify import Verification, verify
 from cordwood.store.dataset import Dataset
+from cordwood.store.format.folder import store_bytes
 from cordwood.store.inspecting.inspect import inspect, inspect_store
-from cordwood.store.inspecting.result import StoreInspection
+from cordwood.store.inspecting.result import FieldRow, StoreInspection
 from cordwood.store.inspecting.text import plan_lines
 from cordwood.store.opening import concat, open
 from cordwood.store.reading.buffers import Allocate, idle_bytes, new_tensor
@@ -48,7 +50,7 @@ from cordwood.store.reading.image_treatment import Seeds, Treatment
 from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.reading.reader import Filled, Reader, ReadOptions
 from cordwood.store.reading.selection import Choice, Numbers
-from cordwood.store.reading.shards import check_meanings, records_of
+from cordwood.store.reading.shards import check_meanings, index_of
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import ARRAYS
 from cordwood.store.schema.schema import ROOT_NAME, Leaf, Schema, described, shown_names
@@ -61,11 +63,14 @@ __all__ = [
     "ARRAYS",
     "CARRIERS",
     "CHANNELS",
+    "NOTHING_LEFT",
     "ROOT_NAME",
     "Allocate",
     "Choice",
+    "Damage",
     "Dataset",
     "Field",
+    "FieldRow",
     "Filled",
     "Leaf",
     "Numbers",
@@ -86,6 +91,7 @@ __all__ = [
     "described",
     "encode_value",
     "idle_bytes",
+    "index_of",
     "inspect",
     "inspect_store",
     "is_store",
@@ -93,8 +99,8 @@ __all__ = [
     "new_tensor",
     "open",
     "plan_lines",
-    "records_of",
     "salvage",
     "shown_names",
+    "store_bytes",
     "verify",
 ]

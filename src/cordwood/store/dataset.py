@@ -7,9 +7,10 @@ for images, labels in DataLoader(ds.select("image", "label"), batch_size=256, nu
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset as TorchDataset
 
@@ -54,6 +55,12 @@ class Dataset(TorchDataset[Any]):
 
     def __len__(self) -> int:
         return len(self.read_plan)
+
+    @overload
+    def __getitem__(self, index: slice) -> "Dataset": ...
+
+    @overload
+    def __getitem__(self, index: SupportsIndex | list[Any] | npt.NDArray[Any] | torch.Tensor | range) -> Any: ...
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int):

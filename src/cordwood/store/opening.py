@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from cordwood.errors import UsageError
 from cordwood.store.dataset import Dataset
 from cordwood.store.format.manifest import NAME
 from cordwood.store.format.new_folder import set_aside
+from cordwood.store.format.shard_index import NAME as INDEX_NAME
 from cordwood.store.format.unfinished import unfinished
 from cordwood.store.reading.read_plan import ReadPlan
 from cordwood.store.reading.reader import Reader
@@ -37,7 +38,8 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     ``types`` are named tuple classes to use for samples that were written with classes of that name and fields;
     without them a fresh class is made, since nothing that a file names is ever imported. ``threads`` decode a batch
     (default: all cores of this process, and one in a worker of a ``DataLoader``). A store whose packing was stopped is
-    opened with a warning: it holds the first part of its samples.
+    opened with a warning: it holds the first part of its samples. So is one whose ``shards.bin`` is missing or damaged:
+    the index is made again from the shards, in memory.
     """
     if threads is not None:
         threads = checked_threads(threads)
@@ -46,12 +48,24 @@ def open(path: str | os.PathLike[str], *, types: Iterable[type] = (), threads: i
     _check_there(Path(path))
     reader = Reader([path], threads=threads)
     log.debug("%s is open: %d samples", path, len(reader))
+    for told in _warnings(path, reader):
+        warnings.warn(told, stacklevel=3)  # behind the check
+    return Dataset(ReadPlan(reader, types=tuple(types)))
+
+
+def _warnings(path: str | os.PathLike[str], reader: Reader) -> Iterator[str]:
+    """What the caller must know of a store that can be read."""
+    (index,) = reader.shards.indexes
+    if index.mended and not index.is_behind:  # one that is behind lacks what a writer may be about to add
+        more = f" (and {counted(len(index.mended) - 1, 'more problem')})" if len(index.mended) > 1 else ""
+        yield (
+            f"{index.mended[0]}{more}; the index was made again in memory, from the shards. `cordwood verify "
+            f"{os.fspath(path)}` checks the store, and cw.Writer({os.fspath(path)!r}, mode='append').close() writes "
+            f"{INDEX_NAME} anew"
+        )
     told = unfinished(path)
     if told is not None:
-        warnings.warn(
-            f"{os.fspath(path)} has {counted(len(reader), 'sample')} so far: {told}", stacklevel=3
-        )  # behind the check
-    return Dataset(ReadPlan(reader, types=tuple(types)))
+        yield f"{os.fspath(path)} has {counted(len(reader), 'sample')} so far: {told}"
 
 
 def _check_there(path: Path) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from cordwood.codecs import Goal
 from cordwood.common.arguments import checks_keywords
 from cordwood.errors import UsageError
-from cordwood.store.format.folder import open_folder
+from cordwood.store.format.folder import Mode, open_folder
 from cordwood.store.schema.field import Field
 from cordwood.store.writing.appender import Appender, Closed
 from cordwood.store.writing.batch_rows import refuse_collated, rows
@@ -54,9 +55,9 @@ class Writer:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        goal: str | None = None,
+        goal: Goal | None = None,
         *,
-        mode: str = "create",
+        mode: Mode = "create",
         fields: Mapping[str, Field] | None = None,
         shard_bytes: int | None = None,
         threads: int | None = None,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cordwood.tensors.inspecting.checksums import Progress as Progress
     from cordwood.tensors.inspecting.inspect import inspect as inspect
     from cordwood.tensors.inspecting.result import Inspection as Inspection
+    from cordwood.tensors.inspecting.result import TensorRow as TensorRow
     from cordwood.tensors.inspecting.text import format_lines as format_lines
     from cordwood.tensors.inspecting.text import format_total as format_total
     from cordwood.tensors.io.memory_budget import Allotment as Allotment
@@ -49,9 +50,11 @@ if TYPE_CHECKING:
     from cordwood.tensors.loading.load import load as load
     from cordwood.tensors.loading.peek import Peek as Peek
     from cordwood.tensors.loading.peek import peek as peek
+    from cordwood.tensors.saving.background import Saving as Saving
     from cordwood.tensors.saving.save import save as save
     from cordwood.tensors.trimming.trim import Trimmed as Trimmed
     from cordwood.tensors.trimming.trim import trim as trim
+    from cordwood.tensors.unpickle.tensor_info import TensorInfo as TensorInfo
 else:
     __getattr__ = lazy_names(
         __name__,
@@ -62,6 +65,9 @@ else:
             "Peek": "loading.peek",
             "Progress": "inspecting.checksums",
             "ByteSource": "io.source",
+            "Saving": "saving.background",
+            "TensorInfo": "unpickle.tensor_info",
+            "TensorRow": "inspecting.result",
             "Trimmed": "trimming.trim",
             "format_lines": "inspecting.text",
             "format_total": "inspecting.text",

@@ -18,7 +18,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
 from pickle import DEFAULT_PROTOCOL, HIGHEST_PROTOCOL, PickleError, PicklingError, UnpicklingError
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.storage import TypedStorage, UntypedStorage
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _OLDEST_PROTOCOL = 5  # the first that writes any buffer as bytes
-_GOAL = "balanced"
+_GOAL: Final = "balanced"
 _ASKED_AHEAD = 2  # items of a list that the pickler may have, and not have written
 _Restore = Callable[[UntypedStorage, str], UntypedStorage]
 

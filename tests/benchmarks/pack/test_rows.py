@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
+from cordwood.codecs import Goal
+
 torch = pytest.importorskip("torch")
 
 from PIL import Image  # noqa: E402
@@ -57,7 +59,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(overhead_rows, "WORKERS", 0)
     our_pack = photo_rows.our_pack
 
-    def in_this_process(source: Path, workers: int, goal: str, entries: Sequence[Entry], folder: Path) -> None:
+    def in_this_process(source: Path, workers: int, goal: Goal, entries: Sequence[Entry], folder: Path) -> None:
         our_pack(source, 0, goal, entries, folder)
 
     monkeypatch.setattr(photo_rows, "our_pack", in_this_process)

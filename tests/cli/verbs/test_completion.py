@@ -23,6 +23,8 @@ TYPED = {
     "cordwood pack --goal sm": "cordwood pack --goal small",
     "cordwood pack --goal=f": "cordwood pack --goal=fast",
     "cordwood trim x.pt --in": "cordwood trim x.pt --in-place",
+    "cordwood merge a b --ou": "cordwood merge a b --output",
+    "cordwood demo --output tr": "cordwood demo --output train.cordwood",
     "cordwood verify tr": "cordwood verify train.cordwood",
     "cordwood inspect ch": "cordwood inspect checkpoint.pt",
     "cordwood inspect train.cordwood ch": "cordwood inspect train.cordwood checkpoint.pt",

@@ -71,7 +71,7 @@ def test_the_demo_from_end_to_end(
     told: list[dict[str, object]],
 ) -> None:
     folder = tmp_path / "made"
-    assert cli.main(["demo", "--folder", str(folder), "--images", str(IMAGES)]) == 0
+    assert cli.main(["demo", "--output", str(folder), "--images", str(IMAGES)]) == 0
     out, err = capsys.readouterr()
     (report,) = reports
     assert out == format_report(report) + "\n\n"
@@ -211,7 +211,7 @@ def test_on_a_terminal_the_line_of_progress_makes_room_for_an_act(
         progress("more", 1, 2)
 
     monkeypatch.setattr(demo, "run_demo", run_demo)
-    assert cli.main(["demo", "--folder", "there", "--images", "20"]) == 0
+    assert cli.main(["demo", "--output", "there", "--images", "20"]) == 0
     wiped = "\rmaking  1/2\r" + " " * 11 + "\r"
     assert seen == [wiped]
     assert terminal.getvalue() == wiped + "\rmore  1/2\r" + " " * 9 + "\r"
@@ -230,19 +230,19 @@ def test_a_folder_of_an_earlier_demo_is_emptied(tmp_path: Path) -> None:
 def test_a_folder_that_no_demo_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     precious = tmp_path / "thesis.txt"
     precious.write_text("chapter one")
-    assert cli.main(["demo", "--folder", str(tmp_path)]) == 2
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 2
     assert "exists and no demo made it" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    assert cli.main(["demo", "--folder", str(tmp_path / "file" / "below")]) == 3
+    assert cli.main(["demo", "--output", str(tmp_path / "file" / "below")]) == 3
     assert "could not write below" in capsys.readouterr().err
 
 
 def test_too_few_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--folder", str(tmp_path / "made"), "--images", "15"]) == 2
+    assert cli.main(["demo", "--output", str(tmp_path / "made"), "--images", "15"]) == 2
     assert "at least 16" in capsys.readouterr().err
     assert not (tmp_path / "made").exists()
 
@@ -254,7 +254,7 @@ def test_a_missing_extra_is_named_with_the_command(
         return None if name in ("cv2", "skimage") else importlib.util.find_spec(name)
 
     monkeypatch.setattr("cordwood.demo.acts.photographs.find_spec", find_spec)
-    assert cli.main(["demo", "--folder", str(tmp_path / "made")]) == 2
+    assert cli.main(["demo", "--output", str(tmp_path / "made")]) == 2
     err = capsys.readouterr().err
     assert "opencv-python-headless, scikit-image" in err
     assert "pip install 'cordwood[demo]'" in err

@@ -28,7 +28,7 @@ def test_compare_says_whether_it_got_better(tmp_path: Path, capsys: Output) -> N
 def test_compare_tells_its_use(capsys: Output) -> None:
     assert cli.main(["doctor", "compare", "--help"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith("usage: cordwood doctor compare [-h] before.json after.json\n")
+    assert told.startswith("usage: cordwood doctor compare [options] before.json after.json\n")
     assert "the report of the earlier run" in told
     assert "1 if training got slower" in told
     assert "--steps" not in told

@@ -37,7 +37,7 @@ def test_two_stores(stores: list[Path], tmp_path: Path, capsys: Output) -> None:
 
 
 def test_json_is_one_document(stores: list[Path], tmp_path: Path, capsys: Output) -> None:
-    assert run(*stores, "--out", tmp_path / "all", "--json") == 0
+    assert run(*stores, "--output", tmp_path / "all", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["samples"], document["copied"]) == (4, 0)
     assert document["linked"] == document["shards"]
@@ -58,6 +58,17 @@ def test_parts_that_are_missing(tmp_path: Path, capsys: Output) -> None:
     path = write_packed(tmp_path / "p", named(["x"]), packed=replace(JOB, part=(2, 3)))
     assert run(path, "-o", tmp_path / "all") == 2
     assert "missing: 1, 3" in capsys.readouterr().err
+
+
+def test_parts_in_the_order_of_a_listing(tmp_path: Path) -> None:
+    """As `part-*` gives them: 1, 10, 11, 2, ..."""
+    names = [f"p{number}" for number in range(1, 13)]
+    paths = [
+        write_packed(tmp_path / name, named([name]), start=place, packed=replace(JOB, part=(place + 1, 12)))
+        for place, name in enumerate(names)
+    ]
+    assert run(*sorted(paths), "-o", tmp_path / "all") == 0
+    assert_samples(tmp_path / "all", named(names))
 
 
 def test_progress_on_a_terminal(stores: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

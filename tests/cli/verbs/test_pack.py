@@ -14,10 +14,14 @@ import cordwood as cw
 from cordwood import cli
 from cordwood.cli.verbs.pack import _size, _transform
 from cordwood.errors import UsageError
+from cordwood.packing.workers import pool
+from tests.images.pictures import animated, scenes
+from tests.packing.support.forkedworkers import launch
+from tests.sources import photos
 
 Output = pytest.CaptureFixture[str]
 MODULE = """
-import os, signal
+import os, signal, threading
 from pathlib import Path
 import torch
 
@@ -36,6 +40,11 @@ def doubled(sample):
 
 def half(value):
     return value / 2
+
+def hangs_at_seven(sample):
+    if sample["n"] == 7:
+        threading.Event().wait()
+    return sample
 
 def not_seven(sample):
     if sample["n"] == 7:
@@ -102,6 +111,21 @@ def test_options_reach_the_store(capsys: Output) -> None:
     assert (inspected.goal, inspected.shard_bytes) == ("raw", 2000)
 
 
+def test_frames(folder: Path, capsys: Output) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "a.gif").write_bytes(animated("GIF", scenes(3)))
+    words = ["pack", "in", "--workers", "0", "--json"]
+    assert cli.main([*words, "first.cordwood"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.startswith("1 of 1 input (such as a.gif) has more than one frame")
+    assert note.endswith('frames="all" (--frames all) gives all of them')
+    assert cli.main([*words, "all.cordwood", "--frames", "all"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+    assert cw.open("all.cordwood")[0]["image"].shape == (3, 3, 30, 40)
+    assert cli.main([*words, "first.cordwood", "--limit", "5"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [note]
+
+
 def test_parts(capsys: Output) -> None:
     assert run("--part", "2/3", "--json") == 0
     assert json.loads(capsys.readouterr().out)["part"] == [2, 3]
@@ -121,6 +145,18 @@ def test_an_input_that_fails_is_named_with_its_traceback(capsys: Output) -> None
     assert "ValueError: seven is broken" in err
     assert "in not_seven\n" in err
     assert "src/cordwood" not in err
+
+
+def test_an_input_that_hangs_is_named(folder: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool._Worker, "_launch", launch)
+    words = ["--workers", 1, "--timeout", 0.5, "--transform", "cli_prep:hangs_at_seven"]
+    assert run(*words) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("cordwood: input 7 failed: TimeoutError: it took longer than timeout=0.5 seconds, and ")
+    assert run(*words, "--on-error", "skip") == 1
+    assert re.search(r"^failed +1  told in ", capsys.readouterr().out, re.MULTILINE)
+    assert run("--timeout", 5) == 2
+    assert "workers=0 (--workers 0) has none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("debug", [False, True])
@@ -290,3 +326,14 @@ def test_sigterm_stops_where_the_same_command_goes_on(workers: int, folder: Path
     done = again()
     assert done.returncode == 0, done.stderr
     assert cw.open("x.cordwood").column("n").tolist() == list(range(60))
+
+
+def test_absolute_paths_in_a_manifest_are_allowed_by_an_option(folder: Path, capsys: Output) -> None:
+    photos.write(folder, "elsewhere/1.png")
+    (folder / "in").mkdir()
+    (folder / "in" / "list.csv").write_text(f"path, age\n{folder}/elsewhere/1.png, 3\n{folder}/elsewhere/1.png,\n")
+    words = ["pack", "in/list.csv", "y.cordwood", "--workers", "0"]
+    assert cli.main(words) == 3
+    assert "absolute_paths=True (--absolute-paths)" in capsys.readouterr().err
+    assert cli.main([*words, "--absolute-paths"]) == 0
+    assert "note: column 'age': 1 empty cell of 2 became NaN" in capsys.readouterr().out

@@ -51,7 +51,7 @@ def test_one_file_to_another(folder: Path, tmp_path: Path, capsys: Output) -> No
     assert err == ""
     check_x(tmp_path / "small.pt")
     assert (folder / "x.pt").read_bytes() == before
-    assert cw.inspect(tmp_path / "small.pt").stored == cw.inspect(folder / "x.pt").reachable
+    assert cw.inspect(tmp_path / "small.pt").in_memory == cw.inspect(folder / "x.pt").reachable
 
 
 def test_in_place(folder: Path) -> None:

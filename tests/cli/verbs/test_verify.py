@@ -46,6 +46,19 @@ def test_damage_is_named_and_bad_data(damaged: Path, capsys: Output) -> None:
     assert out.endswith(f"to keep what is good: cordwood verify {damaged} --salvage OUT\n")
 
 
+def test_where_nothing_is_left_packing_again_is_advised(store: Path, tmp_path: Path, capsys: Output) -> None:
+    advice = "there is nothing to salvage: restore the store from a copy, or pack its source again, into a new folder\n"
+    for path in store.glob("*.cws"):
+        path.unlink()
+    assert run(store) == 3
+    out = capsys.readouterr().out
+    assert "lost      12 of 12 samples" in out
+    assert out.endswith(f"\n\n{advice}")
+    assert "--salvage" not in out
+    assert run(store, "--salvage", tmp_path / "saved") == 3
+    assert capsys.readouterr().err.endswith(f"no sample is good; {advice}")
+
+
 def test_json_is_one_document(damaged: Path, capsys: Output) -> None:
     number = first_of(damaged, 1)
     assert run(damaged, "--json") == 3

@@ -13,7 +13,7 @@ from tests.format.support.readers import same_bits
 from tests.format.support.samples import array_type, random_bits
 
 
-def encoded(array: Array, goal: str, dtype: str | None = None) -> int:
+def encoded(array: Array, goal: codecs.Goal, dtype: str | None = None) -> int:
     frame = codecs.encode(array, goal, dtype=dtype)
     assert same_bits(codecs.decode(frame), array)
     return len(frame)
@@ -21,7 +21,7 @@ def encoded(array: Array, goal: str, dtype: str | None = None) -> int:
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_noise_costs_a_thousandth_and_64_bytes_at_most(dtype: str, goal: str) -> None:
+def test_noise_costs_a_thousandth_and_64_bytes_at_most(dtype: str, goal: codecs.Goal) -> None:
     for shape in [(), (1,), (2, 3), (33,), (3, 17, 19), (1000,), (3, 100, 100), (70_001,)]:
         noise = random_bits(dtype, shape, len(shape))
         if dtype == "bool":  # a bit each is what it cannot go below; here the bytes are noise
@@ -31,7 +31,7 @@ def test_noise_costs_a_thousandth_and_64_bytes_at_most(dtype: str, goal: str) ->
 
 @pytest.mark.parametrize("goal", GOALS)
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_noise_with_a_plan_for_other_data(dtype: str, goal: str) -> None:
+def test_noise_with_a_plan_for_other_data(dtype: str, goal: codecs.Goal) -> None:
     plan = codecs.plan(np.zeros((3, 64, 64), dtype), goal)
     noise = random_bits(dtype, (3, 64, 64))
     assert len(codecs.encode(noise, plan)) <= 1.001 * noise.nbytes + 64
@@ -51,7 +51,7 @@ def test_uniformly_random_values_cost_their_entropy(dtype: str, values: int) -> 
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_constants_cost_a_header(dtype: str, goal: str) -> None:
+def test_constants_cost_a_header(dtype: str, goal: codecs.Goal) -> None:
     for shape in [(), (1,), (64, 64), (3, 400, 300)]:
         for value in (0, 1):
             array = np.full(shape, value, array_type(dtype))
@@ -76,7 +76,7 @@ def blobs(size: int, seed: int) -> Array:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast"])
-def test_masks_of_blobs(goal: str) -> None:
+def test_masks_of_blobs(goal: codecs.Goal) -> None:
     for seed in range(5):
         mask = blobs(256, seed)
         assert encoded(mask, goal) <= mask.nbytes / 8
@@ -85,14 +85,14 @@ def test_masks_of_blobs(goal: str) -> None:
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
 @pytest.mark.parametrize("classes", [2, 10, 100])
-def test_labels(classes: int, goal: str) -> None:
+def test_labels(classes: int, goal: codecs.Goal) -> None:
     labels = np.random.default_rng(classes).integers(0, classes, 4096)
     assert encoded(labels, goal) <= labels.nbytes / 8
     assert encoded(np.sort(labels), goal) <= labels.nbytes / 20
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_label_maps(goal: str) -> None:
+def test_label_maps(goal: codecs.Goal) -> None:
     """A class for every pixel, in regions."""
     rows, columns = np.mgrid[:256, :256]
     labels = ((rows // 40) * 7 + (columns // 50) * 3) % 21
@@ -100,7 +100,7 @@ def test_label_maps(goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced"])
-def test_token_ids(goal: str) -> None:
+def test_token_ids(goal: codecs.Goal) -> None:
     """Ids as tokenizers give them: the n-th commonest has a probability of about 1/n, and common ones have low ids."""
     rng = np.random.default_rng(0)
     words = 50257
@@ -112,7 +112,7 @@ def test_token_ids(goal: str) -> None:
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast"])
-def test_mostly_zeros(goal: str) -> None:
+def test_mostly_zeros(goal: codecs.Goal) -> None:
     rng = np.random.default_rng(0)
     sparse = np.where(rng.random(200_000) < 0.01, rng.standard_normal(200_000), 0).astype(np.float32)
     assert encoded(sparse, goal) <= sparse.nbytes / 8

@@ -22,7 +22,7 @@ LARGE = smooth((3, 600, 500))  # several blocks
 
 
 @pytest.mark.parametrize("goal", GOALS)
-def test_the_number_of_threads_changes_nothing(goal: str) -> None:
+def test_the_number_of_threads_changes_nothing(goal: codecs.Goal) -> None:
     plan = codecs.plan(LARGE, goal)
     frame = codecs.encode(LARGE, plan)
     assert codecs.frame_info(frame).blocks > 2

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PATTERNS = ("README*.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/**/*.md", "docs/**/*.md")
+PATTERNS = (
+    *("README*.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("examples/**/*.md", "docs/**/*.md"),
+)
 _COMMENT = r"(?P<comments>(?:^[ ]*<!--[^\n]*-->\n\n?)*)"
 _FENCE = re.compile(
     _COMMENT

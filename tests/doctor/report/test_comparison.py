@@ -63,7 +63,7 @@ def test_faster_as_promised() -> None:
 def test_a_report_compares_itself_with_a_later_one() -> None:
     comparison = report(41.0, promise("workers", 41.0, file="<a>.py")).compare(report(1.0))
     assert comparison == compare(comparison.before, comparison.after)
-    assert comparison._repr_html_().startswith("<pre>faster: 65.7 ms -&gt; 25.9 ms a step")
+    assert comparison._repr_html_().split(">", 1)[1].startswith("faster: 65.7 ms -&gt; 25.9 ms a step")
     assert "&lt;a&gt;.py" in comparison._repr_html_()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import cordwood as cw
 from cordwood import Loader
+from cordwood.codecs import Goal
 from cordwood.feed.ahead import shard_memory as memories
 from cordwood.feed.ahead.shard_memory import Chosen, chosen, is_remote
 from cordwood.store.reading import shards
@@ -25,7 +26,7 @@ def wait_until_loaded() -> None:
 
 
 @pytest.mark.parametrize("goal", ["raw", "fast", "small"])
-def test_all_give_the_same_batches(tmp_path: Path, goal: str) -> None:
+def test_all_give_the_same_batches(tmp_path: Path, goal: Goal) -> None:
     samples = [{**image, "x": x} for image, x in zip(images(50), coded(50), strict=True)]
     ds = pack(tmp_path / "s", samples, goal, shard_bytes=1500)
     assert len(list(ds.path.glob("shard-*"))) > 3

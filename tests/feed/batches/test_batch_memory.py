@@ -13,6 +13,7 @@ from torch.utils import dlpack
 
 import cordwood as cw
 from cordwood import Loader
+from cordwood.codecs import Goal
 from cordwood.store.reading import buffers
 from cordwood.store.reading.buffers import idle_bytes
 from tests.feed.support.leftovers import Leftovers, resident
@@ -197,7 +198,7 @@ def test_without_any_reader_no_memory_is_kept(tmp_path: Path) -> None:
     not Path("/proc/self/statm").exists(), reason="the system does not tell a process's memory this way"
 )
 @pytest.mark.parametrize("goal", ["raw", "fast"])
-def test_memory_and_handles_stay_the_same_over_many_epochs(tmp_path: Path, goal: str) -> None:
+def test_memory_and_handles_stay_the_same_over_many_epochs(tmp_path: Path, goal: Goal) -> None:
     large = pack(tmp_path / "s", [{"x": torch.full((32_768,), i), "text": "t" * i} for i in range(64)], goal)
     loader = Loader(large, batch_size=8, shuffle=True)  # 2 MiB a batch, 16 an epoch
 

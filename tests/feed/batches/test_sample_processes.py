@@ -61,7 +61,7 @@ def test_batches_are_those_of_threads(workers: int) -> None:
     def transform(sample: dict[str, Any], seed: int) -> dict[str, Any]:
         return {**sample, "drawn": seed % 1000, "ids": [1] * (sample["n"] % 3)}
 
-    options = {"ids": "pad"}
+    options: dict[str, Any] = {"ids": "pad"}
     with ThreadBatches(fetch, transform, Collation(options), 2) as work:
         expected = [work.batch(*plan) for plan in plans()]
     found = list(batches(transform, workers, options))

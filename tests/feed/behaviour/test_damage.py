@@ -156,7 +156,7 @@ def test_damaged_samples_are_left_out_logged_and_counted(
 @pytest.mark.parametrize("on_damage", ["skip", "raise"])
 @pytest.mark.parametrize("damage", [a_frame, a_missing_shard])
 def test_stores_that_are_larger_than_memory_are_no_different(
-    good: cw.Dataset, tmp_path: Path, damage: Damage, on_damage: str, monkeypatch: pytest.MonkeyPatch
+    good: cw.Dataset, tmp_path: Path, damage: Damage, on_damage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their samples are announced to the system before they are read, and that is not where damage is told."""
     ds, bad = damaged(good, tmp_path, damage)

@@ -74,7 +74,7 @@ def test_batches_of_many_sizes_that_become_one(tmp_path: Path, options: dict[str
 
 def test_images_of_many_sizes_are_padded_or_listed(tmp_path: Path) -> None:
     encoded, plain = stores(tmp_path, [(20, 10), (10, 20)])
-    asked = {"image": "list"}
+    asked: dict[str, Any] = {"image": "list"}
     assert_same_batches(*(cw.Loader(ds, batch_size=4, collate=asked) for ds in (encoded, plain)))
     a, b = (next(iter(cw.Loader(ds, batch_size=4, collate={"image": "pad"})))["image"] for ds in (encoded, plain))
     assert torch.equal(a.values, b.values)

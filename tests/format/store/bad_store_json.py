@@ -91,6 +91,9 @@ def bad_bodies() -> Iterator[Bad]:
             yield changed_field(2, f"no {member} of a field", drop=member)
         for value in values:
             yield changed_field(2, f"{member} {value} of a field", **{member: value})
+    yield changed_body(2, "optional is a text", lambda made: made.update(optional="x"))
+    yield changed_body(2, "optional has a number", lambda made: made.update(optional=[0]))
+    yield changed_body(7, "optional has another name", lambda made: made.update(optional=["y"]))
     yield changed_body(2, "fields are an object", lambda made: made.update(fields={}))
     yield changed_body(2, "an unknown goal", lambda made: made["options"].update(goal="best"))
     yield changed_body(2, "no shard_bytes", lambda made: made["options"].pop("shard_bytes"))

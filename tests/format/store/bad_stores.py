@@ -45,7 +45,11 @@ def bad_indices() -> Iterator[Bad]:
     yield Bad(9, "no index, a shard cut", without("shards.bin") | {FIRST: shards[0][:-1]})
     yield Bad(9, "a gap", without("shards.bin", SECOND) | {SHARD.format(2): shards[1]})
     yield Bad(9, "a header damaged, a gap", without(SECOND) | {SHARD.format(2): shards[1], "shards.bin": b"CWIX" * 40})
-    yield Bad(9, "a slot of zeros behind the shards", with_files(shards_bin=index(shards) + bytes(64)))
+    torn = struct.pack("<QQ", 3, 2)  # of a third shard
+    yield Bad(9, "the record of a lost shard, cut short", with_files(shards_bin=index(shards) + torn))
+    copied = record(3, 9, shards[1])  # right by itself, but it does not follow
+    yield Bad(9, "a right record behind zeros", with_files(shards_bin=index(shards) + bytes(64) + copied))
+    yield Bad(9, "a right record of no shard", with_files(shards_bin=index(shards) + record(2, 9, shards[1])))
     middle = bytearray(index(shards))
     middle[40] ^= 1
     yield Bad(9, "a record damaged, another shard there", with_files(shards_bin=bytes(middle)) | {FIRST: shards[1]})
@@ -260,6 +264,9 @@ def allowed_stores() -> dict[str, Folder]:
         "a record cut short": good | {"shards.bin": good["shards.bin"][:-1]},
         "the first record damaged": good | {"shards.bin": bytes(damaged)},
         "the index of another store": good | {"shards.bin": index_header() + record(1, 0, shards[0])},
+        "zeros behind the records": good | {"shards.bin": good["shards.bin"] + bytes(64)},
+        "a byte behind the records": good | {"shards.bin": good["shards.bin"] + b"x"},
+        "a record twice": good | {"shards.bin": good["shards.bin"] + good["shards.bin"][-64:]},
         "something else for an index": good | {"shards.bin": b"\0" * 500},
         "a footer that is not one": CraftedStore(shards=[shard(ROWS[:2], footer=b"\xff"), shards[1]]).folder(),
     }

@@ -94,9 +94,9 @@ class StoreMutator:
         made = self.good | {"shards.bin": self.damage(self.good["shards.bin"])}
         shards = [name for name in made if name.startswith("shard-")]
         pick = self.random.random()
-        if pick < 0.1:
+        if pick < 0.2:
             del made[self.random.choice(shards)]
-        elif pick < 0.2:
+        elif pick < 0.4:
             made[shards[0]], made[shards[1]] = made[shards[1]], made[shards[0]]
         return made
 

@@ -33,6 +33,7 @@ from tests.store.support.samples import assert_same_sample
 GOLDEN_DIR = ROOT / "tests" / "golden" / "store"
 STORES = {name: folder_of(GOLDEN_DIR / f"{name}.cordwood") for name in ("example", "labelled-small", "optional")}
 FIRST = SHARD.format(0)
+pytestmark = pytest.mark.filterwarnings("ignore:.*the index was made again in memory")
 REFUSED = "refused at once"
 
 

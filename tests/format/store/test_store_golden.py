@@ -55,7 +55,7 @@ def test_reads(name: str, reader: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", [name for name, golden in GOLDEN.items() if not golden.is_older])
 def test_the_same_bytes_are_written_again(name: str, threads: int, tmp_path: Path) -> None:
     again = tmp_path / f"{name}.cordwood"
     write(GOLDEN[name], again, threads)

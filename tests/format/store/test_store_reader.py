@@ -19,6 +19,7 @@ from tests.format.store.craft_store import (
     Row,
     body,
     good_store,
+    index,
     node,
     schema_hash,
     shard,
@@ -126,6 +127,6 @@ SMALL: dict[str, tuple[Any, list[str], list[str], Row, Any]] = {  # schema, name
 def test_small_schemas(name: str, tmp_path: Path) -> None:
     schema, names, stored, row, expected = SMALL[name]
     data = shard([row], shard_header(schema_hash(schema, stored)))
-    write({"store.json": store_json(body(schema, names)), SHARD.format(0): data}, tmp_path)
+    write({"store.json": store_json(body(schema, names)), SHARD.format(0): data, "shards.bin": index([data])}, tmp_path)
     assert plain.Store(tmp_path)[0] == expected
     assert cordwood.open(tmp_path)[0] == expected

@@ -24,6 +24,7 @@ class GoldenStore:
     goal: str = "balanced"
     shard_bytes: int = 64 << 20
     fields: dict[str, Field] = field(default_factory=dict)
+    is_older: bool = False  # from before `optional` was recorded: read for ever, and not written any more
 
 
 def example() -> list[Any]:
@@ -154,4 +155,7 @@ GOLDEN: dict[str, GoldenStore] = {
     "any": GoldenStore(anything, shard_bytes=100),
     "texts": GoldenStore(lambda: [f"line {i} of the text" for i in range(5)], "small"),
     "empty": GoldenStore(list),
+    "older-example": GoldenStore(example, "raw", is_older=True),
+    "older-leaves": GoldenStore(leaves, is_older=True),
+    "older-optional": GoldenStore(optional, is_older=True),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cordwood.codecs import Goal
 from tests.golden.arrays import hills, mixed
 
 Dtypes = dict[str, torch.Tensor]
@@ -18,7 +19,7 @@ class GoldenObject:
     """An object, made anew at each call, and the goal it was written with."""
 
     make: Callable[[], Any]
-    goal: str = "balanced"
+    goal: Goal = "balanced"
     trusted: bool = False  # holds what torch.load, too, refuses with weights_only=True
 
 

@@ -67,11 +67,11 @@ def test_the_same_call_goes_on_and_does_nothing_twice(dest: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seed": 1}, "the options had seed 0, and has 1 now"),
-        ({"shard_bytes": 5000}, r"the options had shard_bytes \d+, and has 5000 now"),
-        ({"goal": "small"}, 'the options had goal "balanced", and has "small" now'),
+        ({"seed": 1}, "the options had seed 0, and have 1 now"),
+        ({"shard_bytes": 5000}, r"the options had shard_bytes \d+, and have 5000 now"),
+        ({"goal": "small"}, 'the options had goal "balanced", and have "small" now'),
         ({"fields": {"number": cw.Field(classes=[str(number) for number in range(COUNT)])}}, "the options had fields"),
-        ({"batched": True, "batch_size": 5}, "the options had batch_size null, and has 5 now"),
+        ({"batched": True, "batch_size": 5}, "the options had batch_size null, and have 5 now"),
         ({"part": "1/2"}, "holds the whole, and part 1 of 2 is asked for"),
         ({"version": "2"}, "version"),
     ],

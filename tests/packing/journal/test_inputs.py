@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal import inputs
-from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
+from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, Totals
+from cordwood.sources import Input
 from cordwood.store.format.manifest import canonical
 
 FIRST, AFTER = Position(3, 1), Position(7, 0)
@@ -30,7 +31,7 @@ NAMED = st.builds(
     SAMPLES,
     st.just(1),
 )
-UNNAMED = st.builds(InputEntry, st.none(), st.none(), st.none(), SAMPLES, st.integers(1, 100))
+UNNAMED = st.builds(InputEntry, st.none(), st.none(), st.none(), SAMPLES, st.integers(1, 100), st.just(False))
 
 
 def expanded(entries: list[InputEntry]) -> list[InputEntry]:
@@ -205,3 +206,35 @@ def test_every_changed_or_missing_byte_is_found(tmp_path: Path) -> None:
         path.write_bytes(good[:place])
         with pytest.raises(FormatError):
             inputs.read(tmp_path, 0)
+
+
+def test_totals_of_an_earlier_version_know_no_frames() -> None:
+    told = Totals.from_json({name: 1 for name in Totals().to_json() if name != "more_frames"})
+    assert told == Totals(1, 1, 1, 1, 1, 1, 0)
+    with pytest.raises(FormatError, match="the total 'more_frames' is"):
+        Totals.from_json({**Totals().to_json(), "more_frames": None})
+
+
+def test_an_input_with_more_frames(tmp_path: Path) -> None:
+    lines = Lines()
+    for name, more in (("a.jpg", False), ("b.gif", True), ("c.gif", True)):
+        lines.add(InputEntry.of(Input(None, name, 1, 2, more), 1))
+    assert lines.text() == b'["a.jpg",1,2,1]\n["b.gif",1,2,1,true]\n["c.gif",1,2,1,true]\n'
+    inputs.write(tmp_path, 0, Position(0), Position(2), Totals(2, 2), b'["x.jpg",1,2,2]\n')
+    inputs.write(tmp_path, 1, Position(2), Position(5), Totals(5, 5, more_frames=2), lines.text())
+    assert [entry.more_frames for entry in inputs.read(tmp_path, 1).entries()] == [False, True, True]
+    assert inputs.with_more_frames(tmp_path, 2) == "b.gif"
+    assert inputs.with_more_frames(tmp_path, 1) is None
+    assert Lines(lines.text()).text() == lines.text()
+
+
+@pytest.mark.parametrize("more", ["false", "1", "true,true", "null"])
+def test_what_may_stand_behind_an_input(more: str) -> None:
+    with pytest.raises(FormatError, match=r"line 2: an input is .*samples, true\]"):
+        list(inputs.entries(f'["a.gif",1,2,1,{more}]\n'.encode(), "here"))
+
+
+def test_only_named_inputs_that_did_not_fail_count() -> None:
+    assert InputEntry.of(Input(None, "a", more_frames=True), 0).more_frames
+    assert not InputEntry.of(Input(None, "a", more_frames=True), FAILED).more_frames
+    assert not InputEntry.of(Input(None, None, more_frames=True), 1).more_frames

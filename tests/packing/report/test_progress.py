@@ -157,6 +157,24 @@ def test_until_the_first_input_is_done_workers_start() -> None:
     assert line(replace(begin, workers=1), RateMeter(), 80).endswith("starting 1 worker")
 
 
+def test_silence_names_the_input_that_others_wait_for() -> None:
+    state = replace(STATE, workers=2, waiting_for=("cat/\x1b[2J7.jpg", 12.3))
+    pace = pace_of(PackProgress(of_inputs=1000), state)
+    assert parts(state, pace)[2] == "at cat/\\x1b[2J7.jpg for 0:12"
+    begin = PackProgress(of_inputs=9, workers=2, waiting_for=("cat/7.jpg", 75.0))  # they have started
+    assert parts(begin, RateMeter()) == ["packing   0%", "0/9", "at cat/7.jpg for 1:15"]
+
+
+@pytest.mark.parametrize("width", range(60, 160))
+@pytest.mark.parametrize("seconds", [6, 40_000])
+def test_a_long_name_is_shortened_to_what_a_line_has_room_for(width: int, seconds: float) -> None:
+    state = replace(STATE, waiting_for=("/".join(["folder"] * 40) + "/7.jpg", seconds))
+    text = line(state, pace_of(PackProgress(of_inputs=1000), state), width)
+    assert len(text) <= width
+    assert f"/7.jpg for {'0:06' if seconds == 6 else '11:06:40'}" in text
+    assert text.find("]") in (line(STATE, pace_of(STATE), width).find("]"), -1 if width < 70 else None)
+
+
 @pytest.mark.parametrize(
     ("values", "told"), [(36_000_000, "18.0x smaller"), (1_980_000, "same size"), (1_000_000, "2.0x larger"), (0, "")]
 )
@@ -211,6 +229,18 @@ def test_elsewhere_a_line_every_ten_seconds_and_the_last_one(clock: Clock) -> No
         "packing  40%  10/25  1.0 samples/s  0:15 left",
         "packing  80%  20/25  1.0 samples/s  0:05 left",
         "packing  96%  24/25  1.0 samples/s  0:01 left",
+    ]
+
+
+def test_a_log_names_the_input_that_others_wait_for(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Reporter(PlainLines(stream), clock) as report:
+        for second in (3, 11, 21):
+            clock.now = 100.0 + second
+            report(PackProgress(inputs=2, of_inputs=25, seconds=float(second), waiting_for=("7.jpg", second - 1.0)))
+    assert stream.getvalue().splitlines() == [
+        "packing   8%   2/25  at 7.jpg for 0:10",
+        "packing   8%   2/25  at 7.jpg for 0:20",
     ]
 
 

@@ -1,6 +1,7 @@
 """Workers forked from the parent of a job, which start at once: an interpreter of their own imports torch for seconds.
 
 fork_workers()          # from now on, in this process
+fork_in(monkeypatch)    # for one test
 
 Everything else about them is as it always is: pipes, a session of their own, no files but those that are theirs.
 """
@@ -13,6 +14,8 @@ import traceback
 import warnings
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from cordwood.packing.workers import pool, worker
 
@@ -56,3 +59,8 @@ def launch(self: Any, theirs: tuple[int, int, int]) -> ForkedProcess:
 def fork_workers() -> None:
     """Let all workers of this process's jobs be forked."""
     pool._Worker._launch = launch  # type: ignore[method-assign]
+
+
+def fork_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of one test."""
+    monkeypatch.setattr(pool._Worker, "_launch", launch)

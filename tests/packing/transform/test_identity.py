@@ -475,4 +475,4 @@ def test_contents_are_the_same_in_every_process() -> None:
         for seed in (1, 2)
     ]
     assert found[0] == found[1]
-    assert len(set(json.loads(found[0]))) == 6
+    assert len({tuple(each) for each in json.loads(found[0])}) == 6

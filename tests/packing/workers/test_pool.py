@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +14,21 @@ import torch
 
 from cordwood.errors import StorageError
 from cordwood.packing.transform.transform import prepare_transform
-from cordwood.packing.workers.pool import Died, Pool
+from cordwood.packing.workers import pool as workerpool
+from cordwood.packing.workers.pool import Died, Event, Overdue, Pool
 from cordwood.packing.workers.work import Job, RawResult
-from cordwood.packing.workers.worker import NOWHERE, Finished, Task
+from cordwood.packing.workers.worker import NO_PLACE, NOWHERE, PLACE, Finished, Task
 from tests.feed.support.leftovers import Leftovers
+from tests.packing.support.forkedworkers import launch
 
 
 def job(transform: Any) -> Job:
     return Job(lambda number: {"number": number}, prepare_transform(transform), 0, 1, 0, (), {})
 
 
-def events(pool: Pool, count: int) -> list[Finished | Died]:
+def events(pool: Pool, count: int) -> list[Event]:
     """The next ones."""
-    found: list[Finished | Died] = []
+    found: list[Event] = []
     while len(found) < count:
         found += pool.wait(0.2)
     return found
@@ -78,6 +82,33 @@ def test_workers_from_their_start_to_their_end() -> None:
         assert (died.at, died.tasks) == (NOWHERE, [])
     assert pool.pids == []
     assert Leftovers.now() == before
+
+
+def test_a_worker_that_comes_to_its_end_before_it_is_killed_is_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was given is done again."""
+    release = tmp_path / "release"
+
+    def waits(sample: dict[str, Any]) -> dict[str, Any]:
+        while not release.exists():
+            threading.Event().wait(0.001)
+        return sample
+
+    def release_and_kill(worker: Any) -> None:
+        release.touch()
+        while PLACE.unpack_from(worker._place) != NO_PLACE:
+            threading.Event().wait(0.001)
+        kill(worker)
+
+    kill = workerpool._Worker.kill
+    monkeypatch.setattr(workerpool._Worker, "_launch", launch)
+    monkeypatch.setattr(workerpool._Worker, "kill", release_and_kill)
+    with Pool(job(waits), 1, timeout=0.01) as pool:
+        pool.give(Task(3, [3]))
+        pool.give(Task(4, [4]))
+        (overdue,) = events(pool, 1)
+        assert overdue == Overdue(None, [Task(3, [3]), Task(4, [4])])
 
 
 @pytest.fixture

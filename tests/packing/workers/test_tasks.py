@@ -14,7 +14,7 @@ def made(first: int, count: int, stop: int | None = None, batch: int = 1, second
     tasks = Tasks((Input(number) for number in range(first, count)), first, stop, batch)
     found = []
     while (task := tasks.next()) is not None:
-        (number, handles), inputs = task
+        (number, handles, _), inputs = task
         assert [one.handle for one in inputs] == list(handles)
         assert number == handles[0]
         found.append(list(handles))

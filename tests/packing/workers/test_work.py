@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cordwood.codecs import plan
+from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED
 from cordwood.packing.transform.transform import prepare_transform
 from cordwood.packing.workers.work import EncodedResult, Job, RawResult, Result, Work, same, seed_of
@@ -132,10 +133,30 @@ def test_ctrl_c_is_no_failure_of_an_input() -> None:
 
 
 def test_it_tells_where_it_is() -> None:
-    places: list[int] = []
+    """Which input is read, which batch is transformed; and that no code of others runs while samples are encoded."""
+    places: list[tuple[int, int]] = []
     transform = prepare_transform(lambda batch: batch, batched=True)
-    Work(Job(read, transform, 0, 3), watch=places.append).do(6, [6, 7, 8, 10, 11])
-    assert places == [6, 9]
+    watch = lambda first, inputs: places.append((first, inputs))  # noqa: E731 - what is watched
+    Work(Job(read, transform, 0, 3), watch=watch).do(6, [6, 7, 8, 10, 11])
+    assert places == [(6, 1), (7, 1), (8, 1), (6, 3), (6, 0), (9, 1), (10, 1), (9, 2), (9, 0)]
+    places.clear()
+    Work(Job(read, prepare_transform(None)), watch=watch).do(6, [6, 7])
+    assert places == [(6, 1), (6, 0), (7, 1), (7, 0)]
+
+
+def test_what_failed_before_is_neither_read_nor_tried_again() -> None:
+    read_numbers: list[int] = []
+
+    def reader(number: int) -> dict[str, Any]:
+        read_numbers.append(number)
+        return {"number": number}
+
+    job = Job(reader, prepare_transform(lambda batch: batch, batched=True), 0, 3, retries=1)
+    failure = Failure("it was slow", "")
+    result = Work(job).do(6, [6, 7, 8, 9], {7: failure, 99: failure})
+    assert result.counts == [1, FAILED, 1, 1]
+    assert result.failures == {1: failure}
+    assert read_numbers == [6, 8, 9]
 
 
 @pytest.mark.parametrize(

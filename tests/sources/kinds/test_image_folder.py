@@ -13,6 +13,7 @@ from PIL import Image
 
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.sources import Source, SourceOptions, find
+from tests.images.pictures import animated, picture, scenes
 from tests.sources import photos
 
 
@@ -157,6 +158,31 @@ class TestOptions:
         assert isinstance(sample["image"], Image.Image)
         assert np.array_equal(np.asarray(sample["image"]), photos.pixels(0))
 
+    def test_pil_in_the_mode_of_the_file(self, tmp_path: Path) -> None:
+        for mode in ("L", "LA", "P", "1", "I;16", "RGBA"):
+            picture(mode).save(tmp_path / f"{mode.replace(';', '')}.png")
+        found = {sample["path"]: sample["image"] for sample in samples(find(tmp_path, options=SourceOptions("pil")))}
+        assert {path: image.mode for path, image in found.items()} == {
+            "1.png": "1", "I16.png": "I;16", "L.png": "L", "LA.png": "LA", "P.png": "P", "RGBA.png": "RGBA"
+        }  # fmt: skip
+        assert np.array_equal(np.asarray(found["P.png"]), np.asarray(picture("P")))
+
+    def test_all_frames(self, tmp_path: Path) -> None:
+        (tmp_path / "1.gif").write_bytes(animated("GIF", scenes(3)))
+        photos.write(tmp_path, "2.png")
+        source = find(tmp_path, options=SourceOptions(frames="all"))
+        assert [sample["image"].shape for sample in samples(source)] == [(3, 3, 30, 40), (1, 3, 6, 7)]
+        assert source.describe()["frames"] == "all"
+        assert "frames" not in find(tmp_path).describe()
+
+    def test_a_reader_tells_of_frames_that_it_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "1.gif").write_bytes(animated("GIF", scenes(3)))
+        photos.write(tmp_path, "2.png")
+        for options, expected in ((SourceOptions(), [True, False]), (SourceOptions(frames="all"), [False, False])):
+            source = find(tmp_path, options=options)
+            read: Any = source.reader()
+            assert [(read(one.handle), read.more_frames)[1] for one in source.inputs()] == expected
+
     @pytest.mark.parametrize("options", [{"decode": "none"}, {"keep_encoded": frozenset({"image"})}])
     def test_bytes(self, tmp_path: Path, options: dict[str, Any]) -> None:
         photos.write(tmp_path, "1.png")
@@ -194,11 +220,36 @@ class TestOptions:
     def test_links_out_of_the_folder_if_they_are_allowed(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "elsewhere/1.png", "in/cat/2.png")
         (tmp_path / "in" / "cat" / "3.png").symlink_to(tmp_path / "elsewhere" / "1.png")
-        with pytest.raises(UsageError, match=r"cat/3\.png is a link .*outside of .*follow_links=True"):
-            find(tmp_path / "in")
+        with pytest.raises(FormatError, match=r"^cat/3\.png: it is a link .*outside of .*follow_links=True"):
+            samples(find(tmp_path / "in"))
         first, second = samples(find(tmp_path / "in", options=SourceOptions(follow_links=True)))
         assert (first["path"], second["path"]) == ("cat/2.png", "cat/3.png")
         assert np.array_equal(second["image"].permute(1, 2, 0), photos.pixels(0))
+
+    def test_links_that_cannot_be_read_are_inputs_and_no_classes(self, tmp_path: Path) -> None:
+        photos.write(tmp_path, "cat/1.png", "dog/2.png")
+        (tmp_path / "again").symlink_to(".")
+        (tmp_path / "cat" / "3.png").symlink_to("nothing")
+        (tmp_path / "eel").mkdir()
+        (tmp_path / "eel" / "4.png").symlink_to("4.png")
+        source = find(tmp_path)
+        assert source.classes == {"label": ["cat", "dog", "eel"]}
+        assert source.notes == ["classes without images: eel"]
+        found = {given.name: (given.handle[1:], given.size is None) for given in source.inputs()}
+        wrong = {"again": ((), True), "cat/3.png": ((0,), True), "eel/4.png": ((2,), True)}
+        assert found == {**wrong, "cat/1.png": ((0,), False), "dog/2.png": ((1,), False)}
+        for given in source.inputs():
+            if given.size is None:
+                with pytest.raises(FormatError, match=rf"^{given.name}: it is a link to"):
+                    source.reader()(given.handle)
+
+    def test_a_file_that_becomes_a_link_is_not_followed(self, tmp_path: Path) -> None:
+        photos.write(tmp_path, "in/1.png", "secret.png")
+        source = find(tmp_path / "in")
+        (tmp_path / "in" / "1.png").unlink()
+        (tmp_path / "in" / "1.png").symlink_to("../secret.png")
+        with pytest.raises(FormatError, match="outside"):
+            samples(source)
 
     def test_a_bomb_is_refused_by_its_header(self, tmp_path: Path) -> None:
         photos.write(tmp_path, "1.png")
@@ -226,7 +277,7 @@ class TestOptions:
         assert set(told["decoders"]) >= {"jpeg", "png", "webp"}
 
     @pytest.mark.parametrize(
-        "wrong", [{"decode": "numpy"}, {"decode_size": 0}, {"decode_size": True}, {"max_pixels": None}]
+        "wrong", [{"decode": "numpy"}, {"decode_size": 0}, {"decode_size": True}, {"max_pixels": None}, {"frames": 1}]
     )
     def test_wrong_options(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(UsageError, match=next(iter(wrong))):

@@ -7,34 +7,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cordwood.errors import FormatError, StorageError, UsageError
-from cordwood.sources import Source, SourceOptions, find
-from cordwood.sources.kinds.manifest import relative_path
+from cordwood.sources import SourceOptions, find
+from cordwood.sources.kinds.manifest import checked_path
 from tests.sources import photos
-
-
-def samples(source: Source, start: int = 0) -> list[dict[str, Any]]:
-    """What the reader gives, without the pixels."""
-    reader = cloudpickle.loads(cloudpickle.dumps(source.reader()))
-    found = [reader(pickle.loads(pickle.dumps(given.handle))) for given in source.inputs(start)]
-    return [{key: value for key, value in sample.items() if key != "image"} for sample in found]
+from tests.sources.manifests import manifest, samples
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     photos.write(tmp_path, "cat/1.png", "dog/2.png", "3.png")
     return tmp_path
-
-
-def manifest(root: Path, text: str | bytes, name: str = "list.csv") -> Source:
-    (root / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return find(root / name)
 
 
 class TestCsv:
@@ -76,10 +64,10 @@ class TestCsv:
         assert source.classes == classes
 
     def test_other_columns_are_numbers_or_text_as_all_their_rows_are(self, root: Path) -> None:
-        source = manifest(root, "path,age,weight,note,zip\n3.png,1,2,a,\ncat/1.png,-5,2.5,7,12\n")
+        source = manifest(root, "path,age,weight,note,zip\n3.png,1,2,a,\ncat/1.png,-5,2.5,7,012\n")
         assert samples(source) == [
             {"path": "3.png", "age": 1, "weight": 2.0, "note": "a", "zip": ""},
-            {"path": "cat/1.png", "age": -5, "weight": 2.5, "note": "7", "zip": "12"},
+            {"path": "cat/1.png", "age": -5, "weight": 2.5, "note": "7", "zip": "012"},
         ]
 
     @pytest.mark.parametrize(
@@ -108,14 +96,41 @@ class TestCsv:
         assert repr(found) == repr(values)
 
     @pytest.mark.parametrize("line", [2, 3])
-    def test_labels_that_are_no_utf8_are_refused_with_their_line(self, root: Path, line: int) -> None:
+    @pytest.mark.parametrize("column", ["label", "note"])
+    def test_values_that_are_no_utf8_are_refused_with_their_line(self, root: Path, line: int, column: str) -> None:
         rows = [b"3.png,cat\n", b"cat/1.png,dog\n"]
         rows[line - 2] = rows[line - 2].replace(b"\n", b" \xe9\n")
-        with pytest.raises(FormatError, match=rf"list\.csv, line {line}: the label '.*udce9' is not UTF-8: save"):
-            manifest(root, b"path,label\n" + b"".join(rows))
-        # Text that is UTF-8 is a class.
-        text = b"path,label\n" + b"".join(rows).decode("latin-1").encode()
-        assert any("é" in name for name in manifest(root, text).classes["label"])
+        header = f"path,{column}\n".encode()
+        told = (
+            rf"list\.csv, line {line}: column '{column}' has the byte 0xE9, .* iconv -f WINDOWS-1252 -t UTF-8 list\.csv"
+        )
+        with pytest.raises(FormatError, match=told):
+            manifest(root, header + b"".join(rows))
+        # The same text in UTF-8 is kept.
+        source = manifest(root, header + b"".join(rows).decode("latin-1").encode())
+        texts = source.classes.get("label") or [sample["note"] for sample in samples(source)]
+        assert any("é" in text for text in texts)
+
+    def test_a_header_that_is_no_utf8(self, root: Path) -> None:
+        with pytest.raises(FormatError, match=r"list\.csv, line 2: column 'caf.' has the byte 0xE9"):
+            manifest(root, b"\npath,caf\xe9\n3.png,1\n")
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            b'{"path": "3.png", "a": {"b": ["\xe9"]}}',
+            b'{"path": "3.png", "a\xe9": 1}',
+            b'{"path": "3.png", "a": "\xe9"}',
+        ],
+    )
+    def test_json_lines_that_are_no_utf8(self, root: Path, row: bytes) -> None:
+        with pytest.raises(FormatError, match=r"list\.jsonl, line 2: column 'a.* has the byte 0xE9"):
+            manifest(root, b'{"path": "3.png"}\n' + row + b"\n", "list.jsonl")
+
+    def test_a_column_without_a_name_is_left_out_and_reported(self, root: Path) -> None:
+        source = manifest(root, "path,,c\n3.png,1,2\n")
+        assert samples(source) == [{"path": "3.png", "c": 2}]
+        assert source.notes == ["column 2 has no name in the header and is left out"]
 
     def test_quotes_line_ends_blank_lines_and_a_byte_order_mark(self, root: Path) -> None:
         text = '\ufeff\r\npath,note\r\n3.png,"a, ""b""\r\nc"\r\n\r\ncat/1.png,d\r\n'
@@ -136,7 +151,7 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("path,label\n3.png,1\n3.png\n", "list.csv, line 3: 1 values, but the header names 2 columns"),
+            ("path,label\n3.png,1\n3.png\n", "list.csv, line 3: 1 value, but the header names 2 columns"),
             ("path,label\n3.png,\n", "line 2: the label is empty"),
             ("path,label,label\n3.png,1,2\n", "two columns have the same name"),
             ("path,image\n3.png,1\n", "line 2: a column 'image' beside 'path'"),
@@ -148,6 +163,10 @@ class TestCsv:
     def test_bad_rows_are_named(self, root: Path, text: str, message: str) -> None:
         with pytest.raises(FormatError, match=message):
             manifest(root, text)
+
+    def test_lines_of_blanks_are_passed_over(self, root: Path) -> None:
+        source = manifest(root, "path,a,b\n3.png,1,2\n   \n \t\n3.png,3,4\n")
+        assert [sample["a"] for sample in samples(source)] == [1, 3]
 
     def test_a_header_alone(self, root: Path) -> None:
         with pytest.raises(UsageError, match="a header and no rows"):
@@ -190,7 +209,7 @@ class TestJsonLines:
     )
     def test_bad_rows_are_named(self, root: Path, second: str, message: str) -> None:
         with pytest.raises(FormatError, match=message):
-            manifest(root, '{"path": "3.png", "label": "a"}\n' + second, "list.jsonl")
+            samples(manifest(root, '{"path": "3.png", "label": "a"}\n' + second, "list.jsonl"), 1)
 
 
 class TestRows:
@@ -211,6 +230,9 @@ class TestRows:
         there, missing = manifest(root, "path\n3.png\nmissing.png\n").inputs()
         status = (root / "3.png").stat()
         assert (there.size, there.stamp) == (status.st_size, status.st_mtime_ns)
+        (with_more,) = manifest(root, "path,note\n3.png,a\n").inputs()
+        (with_other,) = manifest(root, "path,note\n3.png,b\n").inputs()
+        assert len({there.stamp, with_more.stamp, with_other.stamp}) == 3
         assert (missing.size, missing.stamp) == (None, None)
 
     def test_what_is_missing_is_named_when_it_is_read(self, root: Path) -> None:
@@ -255,7 +277,7 @@ class TestPathsThatLead:
             ("../secret.png", "leads out of a folder"),
             ("cat/../../secret.png", "leads out of a folder"),
             ("cat/..", "leads out of a folder"),
-            ("/etc/passwd", "no path below the manifest's folder"),
+            ("/etc/passwd", r"no path below the manifest's folder: .*absolute_paths=True \(--absolute-paths\)"),
             ("~/secret.png", "no path below the manifest's folder"),
             ("https://example.org/1.png", "is an address"),
             ("file:///etc/passwd", "is an address"),
@@ -268,8 +290,16 @@ class TestPathsThatLead:
         ],
     )
     def test_elsewhere(self, root: Path, path: str, message: str) -> None:
+        row = json.dumps({"path": path})
+        source = manifest(root, '{"path": "3.png"}\n' + row, "list.jsonl")
+        assert [(given.name, given.size is None) for given in source.inputs()] == [
+            ("3.png", False),
+            ("list.jsonl:2", True),
+        ]
         with pytest.raises(FormatError, match=rf"list\.jsonl, line 2: .*{message}"):
-            manifest(root, '{"path": "3.png"}\n' + json.dumps({"path": path}), "list.jsonl")
+            samples(source, 1)
+        with pytest.raises(FormatError, match=rf"list\.jsonl, line 1: .*{message}"):
+            manifest(root, f"{row}\n{row}\n", "list.jsonl")
 
     @pytest.mark.parametrize(("link", "target"), [("out", ".."), ("out/secret.png", "../../secret.png")])
     def test_by_a_link(self, tmp_path: Path, link: str, target: str) -> None:
@@ -277,8 +307,10 @@ class TestPathsThatLead:
         root = tmp_path / "photos"
         (root / link).parent.mkdir(exist_ok=True)
         (root / link).symlink_to(target)
-        with pytest.raises(FormatError, match=r"list\.csv, line 3: out.* is a link to .*outside"):
-            manifest(root, "path\n1.png\nout/secret.png\n")
+        source = manifest(root, "path\n1.png\nout/secret.png\n")
+        assert [given.size is not None for given in source.inputs()] == [True, False]
+        with pytest.raises(FormatError, match=r"^out/secret\.png: it.* by a link to .*outside|is a link to .*outside"):
+            samples(source, 1)
 
     @pytest.mark.parametrize(("link", "target"), [("out", ".."), ("out/secret.png", "../../secret.png")])
     def test_by_a_link_that_is_allowed(self, tmp_path: Path, link: str, target: str) -> None:
@@ -297,6 +329,26 @@ class TestPathsThatLead:
         with pytest.raises(FormatError, match=r"list\.csv, line 2"):
             find(root / "list.csv", options=SourceOptions(follow_links=True))
 
+    def test_absolute_ones_if_they_are_allowed(self, tmp_path: Path) -> None:
+        photos.write(tmp_path, "photos/1.png", "elsewhere/2.png")
+        (tmp_path / "elsewhere" / "link.png").symlink_to("2.png")
+        root, away = tmp_path / "photos", f"{tmp_path}/elsewhere"
+        paths = ["1.png", f"{away}/2.png", f"{away}/./link.png", f"{away}/missing.png", f"{away[1:]}/2.png"]
+        (root / "list.csv").write_text("path\n" + "\n".join(paths))
+        source = find(root / "list.csv", options=SourceOptions(absolute_paths=True))
+        inputs = list(source.inputs())
+        relative = [path.lstrip("/").replace("/./", "/") for path in paths[:4]]
+        assert [given.name for given in inputs] == [*relative, f"{away[1:]}/2.png#4"]
+        assert [given.size is not None for given in inputs] == [True, True, True, False, False]
+        reader = pickle.loads(pickle.dumps(source.reader()))
+        found = [reader(given.handle) for given in inputs[:3]]
+        assert [sample["path"] for sample in found] == [paths[0], paths[1], f"{away}/link.png"]
+        assert np.array_equal(found[2]["image"].permute(1, 2, 0), photos.pixels(1))
+        for path in ("~/1.png", "/a/../b", "//", "../1.png", "C:\\1.png"):
+            (root / "list.csv").write_text(f"path\n{path}\n")
+            with pytest.raises(FormatError, match=r"list\.csv, line 2"):
+                find(root / "list.csv", options=SourceOptions(absolute_paths=True))
+
     def test_a_link_within_the_folder_is_a_file(self, root: Path) -> None:
         (root / "4.png").symlink_to("3.png")
         (only,) = manifest(root, "path\n4.png\n").inputs()
@@ -310,7 +362,7 @@ class TestPathsThatLead:
     @given(st.text(max_size=30))
     def test_whatever_is_taken_stays_below(self, path: str) -> None:
         try:
-            taken = relative_path(path)
+            taken = checked_path(path)
         except FormatError:
             return
         place = os.path.normpath(os.path.join("/folder/of/it", taken))  # noqa: PTH118 - of text
@@ -329,6 +381,27 @@ class TestRecognition:
             find(tmp_path / "list.csv")
         with pytest.raises(FormatError, match=r"list\.csv is no manifest"):
             find(tmp_path / "list.csv", "manifest")
+
+    @pytest.mark.parametrize("kind", [None, "manifest"])
+    @pytest.mark.parametrize("marked", [True, False])
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+    @pytest.mark.parametrize("name", ["list.csv", "list.jsonl"])
+    def test_another_encoding_is_named(
+        self, tmp_path: Path, kind: str | None, marked: bool, encoding: str, name: str
+    ) -> None:
+        text = "path,label\r\n1.png,cat\r\n" if name == "list.csv" else '{"path": "1.png"}\n'
+        (tmp_path / name).write_bytes((("\ufeff" if marked else "") + text).encode(encoding))
+        what = f"{encoding[:6].upper()} text .it begins with the byte order mark" if marked else encoding.upper()
+        with pytest.raises(FormatError, match=rf"{name} is no manifest that can be read: it is {what}") as caught:
+            find(tmp_path / name, kind)
+        command = str(caught.value).partition("convert it: ")[2].split()
+        assert command[:2] == ["iconv", "-f"]
+        converted = (tmp_path / name).read_bytes().decode(command[2])
+        assert converted.encode(command[4]).decode() == text
+
+    def test_bytes_of_utf_16_behind_the_header_are_named(self, root: Path) -> None:
+        with pytest.raises(FormatError, match=r"list\.csv, line 2: it has NUL bytes, as text in UTF-16 has"):
+            manifest(root, b"path,label\n" + "3.png,cat\n".encode("utf-16-le"))
 
     def test_a_folder_is_none(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="is no file, and a manifest is one"):

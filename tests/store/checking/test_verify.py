@@ -1,8 +1,10 @@
 """Verifying finds every damage, says what is lost by it, and never stops or changes anything."""
 
+import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,9 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
+COUNT = 24  # samples of `store`
+
+
 def only(result: Verification) -> str:
     """The one damage there is, in words."""
     assert len(result.damages) == 1, str(result)
@@ -50,7 +55,7 @@ def test_a_good_store_is_good_and_stays_as_it_is(store: Path) -> None:
     assert (result.damages, result.lost, result.notes) == ([], [], [])
     assert result.samples == 24
     assert result.shards == len(list(store.glob("*.cws")))
-    assert result.size == sum(file.stat().st_size for file in store.glob("*.cws"))
+    assert result.size == sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     assert files_of(store) == before
     assert str(result).endswith("all good")
 
@@ -240,6 +245,31 @@ def test_index_and_shard_are_both_lost(store: Path) -> None:
     assert result.lost == [run]
 
 
+def test_shards_that_are_gone_with_the_index_are_missed_by_what_was_packed(store: Path) -> None:
+    """Each of these alone is known of by the other."""
+    for path in (*store.glob("*.cws"), store / "shards.bin"):
+        path.unlink()
+    assert verify(store).ok  # a writer may have stopped before its first shard
+    job = {"complete": True, "totals": {"samples": COUNT}}
+    (store / "pack.json").write_text(json.dumps(job))
+    result = verify(store)
+    assert (result.samples, result.lost, result.has_good) == (COUNT, [(0, COUNT - 1)], False)
+    assert [str(damage) for damage in result.damages] == [
+        f"shards.bin, samples 0 to {COUNT - 1}: {COUNT} samples were packed, but the index and the shards have 0"
+    ]
+    others: list[Any] = [{"samples": -1}, {"samples": "9"}, {"samples": True}, [], None]  # not what packing writes
+    for totals in others:
+        (store / "pack.json").write_text(json.dumps({**job, "totals": totals}))
+        assert verify(store).ok
+
+
+def test_samples_that_were_added_to_what_was_packed_are_no_damage(store: Path) -> None:
+    (store / "pack.json").write_text(json.dumps({"complete": True, "totals": {"samples": COUNT - 1}}))
+    assert verify(store).ok
+    (store / "pack.json").write_text(json.dumps({"complete": True, "totals": {"samples": 1 << 62}}))
+    assert verify(store).lost == [(COUNT, (1 << 62) - 1)]
+
+
 def test_a_shard_of_which_nobody_knew_how_much_it_holds(store: Path) -> None:
     good = store_good(store)
     (store / "shards.bin").unlink()
@@ -302,10 +332,11 @@ def test_what_is_no_store(tmp_path: Path) -> None:
 def test_progress_ends_at_the_end(store: Path) -> None:
     cut(shard(store, 1), 700)
     steps: list[tuple[int, int]] = []
-    result = verify(store, progress=lambda done, total: steps.append((done, total)))
-    assert {total for _, total in steps} == {result.size}
+    verify(store, progress=lambda done, total: steps.append((done, total)))
+    size = sum(file.stat().st_size for file in store.glob("*.cws"))
+    assert {total for _, total in steps} == {size}
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
-    assert steps[-1] == (result.size, result.size)
+    assert steps[-1] == (size, size)
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """One writer at a time."""
 
+import fcntl
 import os
+import pickle
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cordwood.errors import StorageError
-from cordwood.store.format.lock import WriterLock
+from cordwood.store.format.lock import LockedError, WriterLock
 
 HOLD = """
 import sys
@@ -85,3 +88,32 @@ def test_a_lock_file_with_something_else_in_it(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="another process is writing"):
         WriterLock(tmp_path)
     lock.release()
+
+
+def test_a_lock_whose_file_is_removed_ends_with_its_holder_and_the_next_one_makes_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second writer may have opened the file before it was removed: two would have a lock each."""
+    first = WriterLock(tmp_path, ".turn")
+    flock = fcntl.flock
+
+    def flock_when_the_first_is_done(fd: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        (tmp_path / ".turn").unlink()
+        first.release()
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_when_the_first_is_done)
+    second = WriterLock(tmp_path, ".turn")
+    with pytest.raises(LockedError):
+        WriterLock(tmp_path, ".turn")
+    second.release()
+
+
+def test_the_holder_travels_with_the_error(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path)
+    with pytest.raises(LockedError) as caught:
+        WriterLock(tmp_path)
+    lock.release()
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.holder == caught.value.holder == f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,6 +1,7 @@
 """What inspect tells of a store is what is in it: counts, sizes, shapes, values, classes, pictures, damage."""
 
 import json
+from html import unescape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_counts_sizes_and_shapes(store: Path) -> None:
     rows = rows_by_name(found)
     assert list(rows) == list(cw.open(store).schema.names)
     assert (found.samples, found.shards, found.asked) == (24, len(list(store.glob("*.cws"))), found.shards)
-    assert found.size == sum(file.stat().st_size for file in store.glob("*.cws"))
+    assert found.size == sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     assert (found.goal, found.shard_bytes, found.damaged) == ("balanced", 2000, [])
     image = rows["image"]
     assert (image.kind, image.dtype, image.column, image.ranks) == ("tensor", "uint8", False, (3, 3))
@@ -152,6 +153,30 @@ def test_the_arrays_of_few_samples_are_looked_at(tmp_path: Path, monkeypatch: py
     assert rows_by_name(inspect_store(tmp_path / "x"))["x"].values_of == 2
 
 
+def test_it_says_how_much_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are read of as many samples as arrays are; a field that is nowhere there costs nothing."""
+    monkeypatch.setattr(sampling, "_MOST_SAMPLES", 8)
+    with cw.Writer(tmp_path / "x.cordwood", shard_bytes=600) as writer:
+        for number in range(40):
+            writer.append({"x": torch.arange(30), "text": f"text {number}", "number": number, "none": None})
+    found = inspect_store(tmp_path / "x.cordwood")
+    assert {row.name: row.checked for row in found.fields} == {"x": 8, "text": 8, "number": 40}
+    assert (found.checked, found.shards > 1) == (8, True)
+    assert found.to_dict()["checked"] == {"index": True, "footers": found.shards, "samples": 8}
+    told = f"index, {found.shards} of {found.shards} footers and 8 of 40 samples; `cordwood verify` checks every byte"
+    assert f"checked   {told}\n" in str(found)
+    assert told in unescape(found._repr_html_())
+
+
+def test_a_damaged_text_is_found_where_it_is_read(tmp_path: Path) -> None:
+    with cw.Writer(tmp_path / "x.cordwood") as writer:
+        writer.extend({"text": f"text {number}" * 20} for number in range(5))
+    flip(shard(tmp_path / "x.cordwood", 0), frame_of(tmp_path / "x.cordwood", 0, 0, "text")[-2])
+    found = inspect_store(tmp_path / "x.cordwood")
+    assert found.checked == 4
+    assert len(found.damaged) == 1
+
+
 def test_of_many_rows_some_runs_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with cw.Writer(tmp_path / "x") as writer:
         for number in range(500):
@@ -183,7 +208,9 @@ def test_an_empty_store(tmp_path: Path) -> None:
     cw.Writer(tmp_path / "x").close()
     found = inspect_store(tmp_path / "x")
     assert (found.samples, found.fields, found.schema) == (0, [], "no samples yet")
-    assert str(found).startswith(f"{tmp_path / 'x'}: store, 0 samples in 0 shards, 0 B")
+    assert str(found).startswith(f"{tmp_path / 'x'}: store, 0 samples in 0 shards, {found.size} B")
+    assert found.size == sum(file.stat().st_size for file in (tmp_path / "x").iterdir())
+    assert "checked" not in str(found)
     json.dumps(found.to_dict(), allow_nan=False)
 
 

@@ -188,7 +188,7 @@ def test_bools_from_a_file_are_true_or_false() -> None:
 
 @pytest.mark.parametrize("narrow", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("kind", ["tensor", "ndarray"])
-def test_rounded_floats_come_back_in_the_dtype_they_had(narrow: str, kind: str) -> None:
+def test_rounded_floats_come_back_in_the_dtype_they_had(narrow: Any, kind: str) -> None:
     given_values = torch.tensor([[1 / 3, -2.5, float("inf"), float("nan"), -0.0, 1e-5]], dtype=torch.float64)
     sample = {"x": given_values if kind == "tensor" else given_values.numpy()}
     schema, (again,) = put_together([sample], {"x": Field(store_as=narrow)})

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 import cordwood as cw
+from cordwood.codecs import Goal
 from tests.store.support.samples import assert_same_sample
 
 
-def pack(path: Path, samples: Iterable[Any], goal: str = "fast", **options: Any) -> cw.Dataset:
+def pack(path: Path, samples: Iterable[Any], goal: Goal = "fast", **options: Any) -> cw.Dataset:
     """Write a store and open it."""
     with cw.Writer(path, goal, **options) as writer:
         for sample in samples:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.codecs.dtypes import DTYPES
 from cordwood.native import _native
 from cordwood.store.writing.encode import CHUNK_BYTES, CHUNK_SAMPLES, Chunk, LeafCoder, encode, tags
@@ -28,7 +29,7 @@ FLOATS = [((image.astype(np.float32) / np.float32(255)) - np.float32(0.5)) / np.
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast", "raw"])
 @pytest.mark.parametrize("own", [False, True])
-def test_frames_are_those_of_single_arrays(goal: str, own: bool) -> None:
+def test_frames_are_those_of_single_arrays(goal: Goal, own: bool) -> None:
     plans = [codecs.plan(IMAGES, goal, own=own), codecs.plan(FLOATS, goal, own=own)]
     chunk = chunk_of(*([image, values] for image, values in zip(IMAGES, FLOATS, strict=True)))
     coders = [LeafCoder(plan) for plan in plans]

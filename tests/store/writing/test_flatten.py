@@ -102,7 +102,10 @@ def test_arrays_of_any_memory_are_taken_by_their_values(tmp_path: Any) -> None:
         assert found.dtype == array.dtype.newbyteorder("=")
 
 
-HINT = r"; convert it, or if it is meant to vary, make the store with fields=\{'%s': cw.Field\(varies=True\)\}"
+HINT = (
+    r"; convert it, or if it is meant to vary, make a new store at another path with "
+    r"fields=\{'%s': cw.Field\(varies=True\)\}"
+)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ HINT = r"; convert it, or if it is meant to vary, make the store with fields=\{'
         (
             {"labels": 3},
             r"the sample has a key 'labels' that is not in the schema \(keys: 'image', 'label'.*\); if some samples "
-            r"have it, make the store with fields=\{'labels': cw.Field\(varies=True\)\}$",
+            r"have it, make a new store at another path with fields=\{'labels': cw.Field\(varies=True\)\}$",
         ),
         (
             {"meta": {"paht": "a"}},

@@ -181,3 +181,25 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(cw.UsageError, match="is a folder"):
         cw.save(OLD, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x.pt", "x.cord"])
+def test_processes_that_save_to_one_path(name: str, tmp_path: Path) -> None:
+    """Each file that can be seen there is whole, and is one of theirs; nothing else is left."""
+    code = (
+        "import sys, torch, cordwood as cw\n"
+        "for _ in range(10): cw.save([torch.full((100_000,), int(sys.argv[1]))] * 2, sys.argv[2])"
+    )
+    path = tmp_path / name
+    cw.save([torch.zeros(100_000, dtype=torch.int64)] * 2, path)
+    children = [subprocess.Popen([sys.executable, "-c", code, str(number), str(path)]) for number in (1, 2)]
+    seen = set()
+    while any(child.poll() is None for child in children):
+        first, second = cw.load(path)
+        assert torch.equal(first, second)
+        seen.update(first.unique().tolist())
+    assert [child.returncode for child in children] == [0, 0]
+    assert seen <= {0, 1, 2}
+    assert cw.load(path)[0][0] in (1, 2)
+    assert list(tmp_path.iterdir()) == [path]

@@ -198,8 +198,8 @@ def test_inspect_tells_what_is_in_it(member: Member, file: Path) -> None:
         assert str(row.dtype).removeprefix("torch.") == str(tensor.dtype).removeprefix("torch.")
         assert row.contiguous == tensor.is_contiguous()
         assert row.reachable == tensor.numel() * tensor.element_size()  # none of these overlaps itself
-    assert (inspection.stored, inspection.reachable) == stored_and_reachable(tree)
-    assert inspection.wasted == inspection.stored - inspection.reachable
+    assert (inspection.in_memory, inspection.reachable) == stored_and_reachable(tree)
+    assert inspection.wasted == inspection.in_memory - inspection.reachable
     shared = {(row.name, other) for row in inspection.tensors for other in row.shared_with}
     assert shared == {pair for first, second in sharing(tree) for pair in ((first, second), (second, first))}
 
@@ -208,7 +208,7 @@ def test_inspect_tells_what_is_in_it(member: Member, file: Path) -> None:
 def test_inspect_tells_what_kind_of_file_it_is(member: Member, file: Path) -> None:
     inspection = cw.inspect(file)
     assert member.name not in KINDS or KINDS[member.name] in inspection.kind
-    assert inspection.stored == inspection.reachable + inspection.wasted > 0
+    assert inspection.in_memory == inspection.reachable + inspection.wasted > 0
     for name in member.foreign:
         assert any(name in str(needed) for needed in inspection.globals)
 
@@ -217,7 +217,7 @@ def test_inspect_tells_what_kind_of_file_it_is(member: Member, file: Path) -> No
 @pytest.mark.usefixtures("stand_ins")
 def test_inspect_counts_the_bytes_of_what_it_must_not_load(member: Member, file: Path) -> None:
     inspection = cw.inspect(file)
-    assert (inspection.stored, inspection.reachable) == stored_and_reachable(by_torch(file, member))
+    assert (inspection.in_memory, inspection.reachable) == stored_and_reachable(by_torch(file, member))
 
 
 @each("safetensors")

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cordwood as cw
+from cordwood.common.text import human
 from cordwood.tensors.inspecting.importable import can_import
 from tests.tensors.loading.test_peek import legacy, write, write_safetensors
 from tests.tensors.support.same import sharing
@@ -48,8 +49,8 @@ def test_waste_is_told_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "x.pt").unlink()  # 200 MB that nobody needs any more
     (row,) = inspection.tensors
     assert (row.name, row.shape, row.dtype) == ("", (350, 1000), torch.float32)
-    assert (row.stored, row.reachable, row.wasted) == (200_000_000, 1_400_000, 198_600_000)
-    assert (inspection.stored, inspection.reachable, inspection.wasted) == (200_000_000, 1_400_000, 198_600_000)
+    assert (row.in_memory, row.reachable, row.wasted) == (200_000_000, 1_400_000, 198_600_000)
+    assert (inspection.in_memory, inspection.reachable, inspection.wasted) == (200_000_000, 1_400_000, 198_600_000)
     assert inspection.advice == [
         f"198.6 MB of 200.0 MB is unreachable: cordwood trim {tmp_path / 'x.pt'} -o {tmp_path / 'x-small.pt'}",
     ]
@@ -97,15 +98,19 @@ def test_every_format_is_told_and_counted_alike(written: str, told: str, tmp_pat
     found = rows(inspection)
     assert {name: row.reachable for name, row in found.items()} == {"a": 16_000, "b": 12_000, "t": 4000}
     assert {name: row.shared_with for name, row in found.items()} == {"a": ["b"], "b": ["a"], "t": []}
-    assert inspection.stored == sum({row.storages: row.stored for row in inspection.tensors}.values())
-    assert inspection.stored == 4000 + (32_000 if written in ("torch", "legacy") else 20_000)
+    assert inspection.in_memory == sum({row.storages: row.in_memory for row in inspection.tensors}.values())
+    assert inspection.in_memory == 4000 + (32_000 if written in ("torch", "legacy") else 20_000)
     assert not found["a"].contiguous
     assert found["t"].contiguous
     if written in ("compressed", "cord"):
-        assert found["a"].in_file < found["a"].stored
+        assert found["a"].in_file < found["a"].in_memory
         assert found["a"].codec not in ("stored", "raw")
+        assert inspection.in_file < inspection.in_memory
+        assert f" in memory, {human(inspection.in_file)} in the file, " in str(inspection)
     else:
-        assert found["a"].in_file == found["a"].stored
+        assert inspection.in_file == inspection.in_memory
+        assert "in the file" not in str(inspection)
+        assert found["a"].in_file == found["a"].in_memory
         assert found["a"].codec == "stored"
 
 
@@ -117,11 +122,11 @@ def test_safetensors(tmp_path: Path) -> None:
         "state_dict",
         "the format has no checksums",
     )
-    assert [(row.name, row.shape, row.stored, row.wasted) for row in inspection.tensors] == [
+    assert [(row.name, row.shape, row.in_memory, row.wasted) for row in inspection.tensors] == [
         ("w", (3, 4), 48, 0),
         ("n", (4,), 32, 0),
     ]
-    assert (inspection.stored, inspection.reachable) == (80, 80)
+    assert (inspection.in_memory, inspection.reachable) == (80, 80)
     assert inspection.metadata == {"made": "by hand"}
     assert inspection.globals == []
 
@@ -282,7 +287,7 @@ def test_sharing_and_waste_of_any_views(tree: dict[str, torch.Tensor]) -> None:
     cw.save(torch.load(file), trimmed)
     trimmed.seek(0)
     after = cw.inspect(trimmed)
-    assert (after.stored, after.wasted) == (inspection.reachable, 0)
+    assert (after.in_memory, after.wasted) == (inspection.reachable, 0)
 
 
 def offsets_of(tensor: torch.Tensor) -> list[Any]:
@@ -329,14 +334,14 @@ def test_records_that_nothing_refers_to_are_waste(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("x/data/99", bytes(500))
     inspection = cw.inspect(path)
-    assert (inspection.stored, inspection.reachable, inspection.wasted) == (540, 40, 500)
+    assert (inspection.in_memory, inspection.reachable, inspection.wasted) == (540, 40, 500)
 
 
 def test_the_tripwire_of_a_compressed_file_is_not_a_tensor(tmp_path: Path) -> None:
     cw.save({"z": torch.zeros(10_000), "r": torch.ones(100)}, tmp_path / "x.pt", compress=True)
     inspection = cw.inspect(tmp_path / "x.pt")
     assert [row.reachable for row in inspection.tensors] == [40_000, 400]
-    assert (inspection.stored, inspection.wasted) == (40_400, 0)
+    assert (inspection.in_memory, inspection.wasted) == (40_400, 0)
     assert "compressed records cannot be mapped (mmap=True)" in inspection.advice
 
 

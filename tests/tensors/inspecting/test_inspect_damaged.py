@@ -71,7 +71,7 @@ def test_a_file_without_its_end_is_still_listed(written: str, tmp_path: Path) ->
     assert [row.shape for row in inspection.tensors] == [(1000,)] * 3
     lost = [row for row in inspection.tensors if row.damaged]
     assert len(lost) == 2
-    assert inspection.stored == sum(row.stored for row in inspection.tensors)
+    assert inspection.in_memory == sum(row.in_memory for row in inspection.tensors)
     assert any("storages are not in the file" in damage for damage in inspection.damaged)
     assert "lost" in str(inspection)
 

@@ -53,6 +53,17 @@ class Foreign:
         return self.inner.tell()
 
 
+class ForeignInto(Foreign):
+    """The same, which can fill a buffer, and is to be read in no other way."""
+
+    def read(self, size: int = -1) -> bytes:
+        assert size == 0
+        return b""
+
+    def readinto(self, buffer: Any) -> int:
+        return self.inner.readinto(memoryview(buffer)[:100])
+
+
 def in_a_zip() -> Any:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -85,6 +96,7 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "file open for both": lambda path: written(path).open("r+b"),
     "temporary file": lambda path: temporary(),
     "foreign": lambda path: Foreign(DATA),
+    "foreign, with readinto": lambda path: ForeignInto(DATA),
     "unseekable": lambda path: Unseekable(DATA),
     "buffered unseekable": lambda path: io.BufferedReader(Unseekable(DATA)),
     "gzip": lambda path: gzip.GzipFile(written(path, gzip.compress(DATA))),

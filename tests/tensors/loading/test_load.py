@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import cordwood as cw
+from cordwood.codecs import Goal
 from tests.tensors.behaviour.test_atomic_save import noise
 from tests.tensors.support.objects import QUIET, Scaled, Tagged, floats, seeded_net
 from tests.tensors.support.same import assert_same, assert_shares_alike
@@ -222,7 +223,7 @@ def damage(path: Path, at: bytes, by: bytes = b"\xff\xff\xff\xff\xff\xff\xff\xff
 
 
 @pytest.mark.parametrize(("goal", "value"), [("raw", noise(4000)), ("balanced", torch.arange(4000) % 7)])
-def test_a_damaged_record_is_named_and_the_rest_still_loads(goal: str, value: torch.Tensor, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named_and_the_rest_still_loads(goal: Goal, value: torch.Tensor, tmp_path: Path) -> None:
     path = tmp_path / "x.cord"
     cw.save({"good": floats(100), "bad": value, "also": floats(3)}, path, goal=goal)
     with zipfile.ZipFile(path) as archive:

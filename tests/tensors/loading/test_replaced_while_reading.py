@@ -1,6 +1,7 @@
 """A file that is replaced while it is read: what was opened is what is loaded, never a mixture."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from cordwood.tensors.loading import storages
 @pytest.mark.parametrize("suffix", ["cord", "pt"])
 def test_a_mapping_is_of_the_file_that_was_opened(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"x.{suffix}"
-    goal = {"goal": "raw"} if suffix == "cord" else {}
+    goal: dict[str, Any] = {"goal": "raw"} if suffix == "cord" else {}
     first = {"pad": torch.zeros(100_000), "x": torch.full((600_000,), 1.0)}
     second = {"x": torch.full((600_000,), 2.0), "pad": torch.zeros(10)}
-    cw.save(first, path, **goal)  # type: ignore[arg-type]
+    cw.save(first, path, **goal)
     map_whole = storages.map_whole
 
     def replaced_first(source: ByteSource) -> torch.UntypedStorage:
-        cw.save(second, path, **goal)  # type: ignore[arg-type]
+        cw.save(second, path, **goal)
         return map_whole(source)
 
     monkeypatch.setattr(storages, "map_whole", replaced_first)

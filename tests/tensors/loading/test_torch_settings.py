@@ -1,9 +1,11 @@
 """Settings and modes of torch that change what ``cw.load`` does, as they change ``torch.load``."""
 
+import mmap
 import pickle
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,8 +13,11 @@ import safetensors.torch
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.serialization import LoadEndianness, safe_globals, set_default_load_endianness
+from torch.utils import serialization
 
 import cordwood as cw
+
+config: Any = serialization.config
 
 
 class Marker:
@@ -28,8 +33,9 @@ def unsafe(tmp_path: Path) -> Path:
 def test_the_environment_forces_safe_loading(unsafe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(cw.load(unsafe, weights_only=False)["a"], Marker)
     monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
-    with pytest.raises(cw.FormatError, match="Marker"):
+    with pytest.raises(cw.FormatError, match=r"Marker.*TORCH_FORCE_WEIGHTS_ONLY_LOAD .* overrules") as caught:
         cw.load(unsafe, weights_only=False)
+    assert "load with weights_only=False" not in str(caught.value)
 
 
 def test_the_environment_can_only_replace_the_default(unsafe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +113,12 @@ def test_tensors_are_fake_under_a_fake_mode(tmp_path: Path, name: str) -> None:
         cw.save(state, tmp_path / name)
     with FakeTensorMode():
         found = cw.load(tmp_path / name)
+        peek = cw.peek(tmp_path / name)
+        peeked = {key: peek[key] for key in state}
     for key, tensor in state.items():
-        assert isinstance(found[key], FakeTensor)
-        assert (found[key].shape, found[key].dtype, found[key].device) == (tensor.shape, tensor.dtype, tensor.device)
+        for fake in (found[key], peeked[key]):
+            assert isinstance(fake, FakeTensor)
+            assert (fake.shape, fake.dtype, fake.device) == (tensor.shape, tensor.dtype, tensor.device)
 
 
 def test_fake_tensors_know_where_their_bytes_are(tmp_path: Path) -> None:
@@ -127,3 +136,24 @@ def test_an_empty_storage_keeps_its_dtype(tmp_path: Path) -> None:
     cw.save([tensor, storage], tmp_path / "x.pt")
     loaded = cw.load(tmp_path / "x.pt")
     assert (loaded[0].dtype, loaded[1].dtype) == (torch.float64, torch.float32)
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.cord"])
+def test_settings_that_leave_out_data_or_checksums_are_ignored(name: str, tmp_path: Path) -> None:
+    """As documented: a file appears whole or not at all, and its checksums find damage."""
+    path = tmp_path / name
+    with torch.serialization.skip_data(), config.patch("save.compute_crc32", False):
+        cw.save({"a": torch.arange(1000)}, path)
+        assert torch.equal(cw.load(path)["a"], torch.arange(1000))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.cord"])
+def test_a_mapping_is_private_whatever_torch_is_set_to(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    cw.save({"a": torch.rand(1000)}, path)
+    before = path.read_bytes()
+    with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+        cw.load(path, mmap=True)["a"].zero_()
+    assert path.read_bytes() == before

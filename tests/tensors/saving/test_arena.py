@@ -74,7 +74,7 @@ def test_memory_under_two_dtypes_is_mixed_from_the_second_look_on() -> None:
     storage = torch.zeros(8).untyped_storage()
     arenas = Arenas()
     for dtype in (torch.float32, torch.int32):
-        arenas.of(storage).sees(View(0, 4, (8,), (4,)), dtype, fits=True, quantized=False)
+        arenas.of(storage).sees(View(0, 4, (8,), (4,)), dtype, covers=True, fits=True, quantized=False)
     settled, arenas = arenas.settle()
     assert not settled
     assert arenas.of(storage).is_mixed
@@ -84,7 +84,9 @@ def test_new_dtypes_count_as_bytes() -> None:
     storage = torch.zeros(8).untyped_storage()
     arenas = Arenas()
     for dtype in (torch.float8_e4m3fn, torch.uint16, torch.uint8):
-        arenas.of(storage).sees(View(0, dtype.itemsize, (8,), (dtype.itemsize,)), dtype, fits=True, quantized=False)
+        arenas.of(storage).sees(
+            View(0, dtype.itemsize, (8,), (dtype.itemsize,)), dtype, covers=True, fits=True, quantized=False
+        )
     assert arenas.settle()[0]
 
 

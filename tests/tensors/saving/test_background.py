@@ -58,7 +58,7 @@ def test_the_bytes_are_those_of_the_call(
     assert not saving.done()
     assert not (tmp_path / name).exists()
     gate.set()
-    assert saving.result(60) is None  # type: ignore[func-returns-value]
+    assert saving.result(60) is None
     assert saving.done()
     loaded = cw.load(tmp_path / name)
     assert_same(before, loaded, strides=False)

@@ -1,8 +1,10 @@
 """`save`: what it takes, what it refuses and in which words, and how small files become."""
 
+import gc
 import io
 import os
 import tempfile
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 import torch
 
 import cordwood as cw
+from cordwood.codecs import Goal
+from tests.tensors.support.catalogue import CATALOGUE
 from tests.tensors.support.objects import QUIET, floats
 from tests.tensors.support.same import assert_same, assert_shares_alike
 
@@ -258,7 +262,7 @@ class Sips(io.RawIOBase):
 
 
 @pytest.mark.parametrize("format", ["pt", "cord", "pt-legacy"])
-def test_files_that_take_a_part_and_cannot_seek(format: str) -> None:
+def test_files_that_take_a_part_and_cannot_seek(format: Any) -> None:
     file = Sips()
     cw.save(floats(3000), file, format=format)
     assert torch.equal(cw.load(io.BytesIO(bytes(file.taken))), floats(3000))
@@ -305,6 +309,9 @@ def test_neither_path_nor_file(target: Any) -> None:
 def test_durable_needs_a_path(tmp_path: Path) -> None:
     with pytest.raises(cw.UsageError, match="durable=True needs a path"):
         cw.save(floats(3), io.BytesIO(), durable=True)
+    with pytest.raises(cw.UsageError, match="durable must be None, True or False, got 'yes'"):
+        cw.save(floats(3), tmp_path / "x.pt", durable="yes")  # type: ignore[call-overload]
+    assert list(tmp_path.iterdir()) == []
     cw.save(floats(3), tmp_path / "x.pt", durable=True)
     assert torch.equal(torch.load(tmp_path / "x.pt"), floats(3))
 
@@ -322,7 +329,7 @@ def test_records_are_aligned_as_torch_aligns_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 12, 300])
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast", "raw"])
-def test_many_small_views_of_one_storage_stay_small(goal: str, count: int) -> None:
+def test_many_small_views_of_one_storage_stay_small(goal: Goal, count: int) -> None:
     rows = list(floats(count, 5).unbind())
     file = io.BytesIO()
     torch.save(rows, file)
@@ -344,7 +351,7 @@ def test_torch_reads_files_of_any_name(name: str, compress: bool, tmp_path: Path
 
 
 @pytest.mark.parametrize("goal", ["small", "balanced", "fast", "raw"])
-def test_large_and_small_views_of_one_storage(goal: str) -> None:
+def test_large_and_small_views_of_one_storage(goal: Goal) -> None:
     """Small ones share a record with their neighbours, wherever they lie; large ones have their own."""
     base = floats(40_000)
     places = [(0, 6000), (6100, 6110), (6200, 6203), (7000, 7001), (8000, 15_000), (15_001, 15_002), (16_000, 16_100)]
@@ -372,3 +379,49 @@ def test_a_file_object_is_flushed() -> None:
     with tempfile.NamedTemporaryFile() as file:
         cw.save(torch.arange(3), file)
         assert torch.equal(torch.load(file.name), torch.arange(3))
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_warning_at_saving_foretells_a_refusal_at_loading(name: str) -> None:
+    file = io.BytesIO()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        cw.save(CATALOGUE[name].make(), file)
+    warned = [one for one in seen if str(one.message).startswith("cw.load will refuse")]
+    file.seek(0)
+    try:
+        cw.load(file)
+    except cw.UnsafePickleError as error:
+        (warning,) = warned
+        assert warning.filename == __file__
+        asked = str(error).split("asks for the global ")[1].split(",")[0]
+        assert asked in str(warning.message)
+    else:
+        assert not warned
+
+
+def test_names_that_the_user_allows_are_not_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"it refers to builtins\.object"):
+        cw.save({"a": object(), "b": object()}, tmp_path / "x.pt")
+    with torch.serialization.safe_globals([object]):
+        cw.save({"a": object()}, tmp_path / "x.pt")
+        assert type(cw.load(tmp_path / "x.pt")["a"]) is object
+
+
+def test_saving_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:
+    class Watching:
+        def __reduce__(self) -> Any:
+            assert not gc.isenabled()
+            raise RuntimeError
+
+    assert gc.isenabled()
+    cw.save(floats(3), tmp_path / "x.pt")
+    with pytest.raises(RuntimeError):
+        cw.save(Watching(), tmp_path / "x.pt")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        cw.save(floats(3), tmp_path / "x.pt")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

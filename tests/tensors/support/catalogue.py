@@ -15,6 +15,7 @@ import torch
 # What torch says of some kinds of tensors, once a process, at no fault of those who save them.
 QUIET = pytest.mark.filterwarnings(
     "ignore:TypedStorage is deprecated",
+    "ignore:cw.load will refuse",
     "ignore:.*quantize.*deprecated",
     "ignore:ComplexHalf support is experimental",
     "ignore:Sparse invariant checks",

@@ -1,7 +1,6 @@
 """Storages and views to try: drawn at random, and by the operations that make views; and a plain model of both."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -116,5 +115,5 @@ def storages(draw: st.DrawFn) -> tuple[int, list[View]]:
         step = draw(st.sampled_from([view.itemsize, row, *view.strides]))
         end = max(old_addresses(view), default=nbytes - 1) + 1
         further = min(draw(st.integers(1, 3)) * step, nbytes - end)
-        views.append(replace(view, offset=view.offset + further // view.itemsize * view.itemsize))
+        views.append(view._replace(offset=view.offset + further // view.itemsize * view.itemsize))
     return nbytes, views

@@ -150,13 +150,13 @@ def test_types_of_tensors_whose_arguments_are_used_elsewhere(tmp_path: Path) -> 
 
 
 def test_records(tmp_path: Path) -> None:
-    """Others' records stay, those that nobody refers to go, and so does what would no longer be true."""
+    """Others' records stay, those that nobody refers to go, and those of the layout are written anew."""
     extra = {
         "version": b"7\n",
         "extra/config.json": b"{}",
         ".data/serialization_id": b"1" * 40,
         ".format_version": b"1",
-        ".storage_alignment": b"64",
+        ".storage_alignment": b"128",
         "data/": b"",
     }
     path = crafted(
@@ -164,7 +164,9 @@ def test_records(tmp_path: Path) -> None:
     )
     cw.trim(path, tmp_path / "small.pt")
     found = records(tmp_path / "small.pt")
-    assert found.keys() == {"data.pkl", "byteorder", "data/0", "version", "extra/config.json", ".data/serialization_id"}
+    layout = {".format_version", ".storage_alignment", ".data/serialization_id"}
+    assert found.keys() == {"data.pkl", "byteorder", "data/0", "version", "extra/config.json"} | layout
+    assert found[".storage_alignment"] == b"64"
     assert found["version"] == b"7\n"
     assert found["extra/config.json"] == b"{}"
     with zipfile.ZipFile(tmp_path / "small.pt") as archive:

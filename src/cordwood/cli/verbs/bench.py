@@ -27,16 +27,19 @@ _EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood bench`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "suite", choices=_SUITES, help="what to measure; check: measure again, and compare with the committed results"
+        "suite",
+        choices=_SUITES,
+        metavar="SUITE",
+        help=f"what to measure: {', '.join(_SUITES[:-1])}; or check, which measures anew and compares",
     )
     parser.add_argument(
         "options",
         nargs=argparse.REMAINDER,
         metavar="...",
-        help="the suite's own options, such as --quick, --only WORD, --json FILE; all: cordwood bench tensors --help",
+        help="options of the suite, such as --quick, --only WORD and --json FILE, which writes the results to a file; "
+        "cordwood bench SUITE --help lists them",
     )
 
 

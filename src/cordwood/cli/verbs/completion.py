@@ -20,9 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood completion`` takes."""
     from cordwood.cli.completing.shells import SCRIPTS
 
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.add_argument("shell", choices=list(SCRIPTS), help="the shell that you type into")
+    parser.add_argument(
+        "shell", choices=list(SCRIPTS), metavar="SHELL", help=f"the shell that you use: {', '.join(SCRIPTS)}"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,12 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cordwood.common.progress_line import ProgressLine
+from cordwood.common.tables import folded
 
 HELP = "pack a small image folder, compare, train on it, trim views, ask the doctor; two minutes, and a page to look at"
 _EXAMPLES = """\
 examples:
   cordwood demo                             everything below cordwood-demo; then open cordwood-demo/index.html
-  cordwood demo --folder /tmp/look          somewhere else
+  cordwood demo -o /tmp/look                somewhere else
   cordwood demo --images 1000               more images: longer, and steadier figures
 
 It asks no network. It needs the packages of `pip install 'cordwood[demo]'`, whose photographs it uses.
@@ -20,12 +21,18 @@ It asks no network. It needs the packages of `pip install 'cordwood[demo]'`, who
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood demo`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--folder", type=Path, default=Path("cordwood-demo"), metavar="DIR", help="where to work (default: %(default)s)"
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("cordwood-demo"),
+        metavar="DIR",
+        help="folder to work in, and to write the page to (default: %(default)s)",
     )
-    parser.add_argument("--images", type=int, default=160, metavar="N", help="how many images (default: %(default)s)")
+    parser.add_argument(
+        "--images", type=int, default=160, metavar="N", help="number of images to pack (default: %(default)s)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as shown:
         stage = DemoDisplay(shown)
         run_demo(
-            arguments.folder, images=arguments.images, progress=stage.progress, show=stage.show, bar=sys.stderr.isatty()
+            arguments.output, images=arguments.images, progress=stage.progress, show=stage.show, bar=sys.stderr.isatty()
         )
     return 0
 
@@ -54,5 +61,5 @@ class DemoDisplay:
     def show(self, act: str) -> None:
         """An act that is over."""
         self._shown.close()
-        print(f"{act}\n", flush=True)
+        print(f"{folded([act])}\n", flush=True)
         self._line = self._shown.enter_context(ProgressLine(sys.stderr))

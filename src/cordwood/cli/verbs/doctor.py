@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from cordwood.cli.report_files import (
 from cordwood.cli.verbs import doctor_compare
 from cordwood.common.progress_line import ProgressLine
 from cordwood.common.suggest import did_you_mean, did_you_mean_path
+from cordwood.common.tables import terminal_width
 from cordwood.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,23 +52,31 @@ _INTERRUPTED = 130  # by Ctrl-C, as shells have it
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood doctor`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = _USAGE
     parser.epilog = _EXAMPLES
-    parser.allow_abbrev = False  # an option of the script that is short for two of ours is none of our business
-    parser.add_argument("--steps", type=int, metavar="N", help="watch N training steps, then let go (default: all)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, for `compare` and tools")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that opens offline")
-    parser.add_argument("--pstats", type=Path, metavar="FILE", help="write the sampled profile, for pstats or snakeviz")
+    parser.add_argument("--steps", type=int, metavar="N", help="watch the first N training steps only (default: all)")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="write the report to FILE as JSON, for compare and for tools; other verbs print their JSON, but stdout "
+        "belongs to the script here",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write the report to FILE as a page that needs no network"
+    )
+    parser.add_argument(
+        "--pstats", type=Path, metavar="FILE", help="write the sampled profile to FILE, for pstats or snakeviz"
+    )
     parser.add_argument(
         "--seconds",
         type=float,
         default=_SECONDS,
         metavar="S",
-        help="that a rule may spend on replays and trials after the run (default: 20; 0: none are done)",
+        help="seconds that a rule may spend on replays and trials after the run; 0 does none (default: %(default)g)",
     )
-    parser.add_argument("--quiet", action="store_true", help="print no report: the exit code and the files tell")
-    parser.add_argument("-m", dest="module", action="store_true", help="the next word is a module, not a file")
+    parser.add_argument("--quiet", action="store_true", help="do not print the report, only write files")
+    parser.add_argument("-m", dest="module", action="store_true", help="run the module that follows, as python -m does")
     parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
@@ -209,8 +217,7 @@ def print_report(report: "Report", stream: TextIO) -> None:
     """The report as the stream can show it."""
     from cordwood.doctor import format_text
 
-    width = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
-    print_as_shown(format_text(report.document, width, wants_colour(stream), _shows_blocks(stream)), stream)
+    print_as_shown(format_text(report.document, terminal_width(), wants_colour(stream), _shows_blocks(stream)), stream)
 
 
 def _shows_blocks(stream: TextIO) -> bool:

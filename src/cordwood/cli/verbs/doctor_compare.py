@@ -1,9 +1,9 @@
 """``cordwood doctor compare``: two reports side by side; did it get better?"""
 
-import argparse
 import sys
 
 from cordwood.cli.output import print_as_shown
+from cordwood.cli.parser import Parser
 from cordwood.errors import UsageError
 
 WORD = "compare"  # a script of that name is run as ./compare
@@ -41,13 +41,12 @@ def run(words: list[str]) -> int:
     return comparison.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="cordwood doctor compare",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("before", metavar="before.json", help="the report of the earlier run, from --json")
+    parser.add_argument("before", metavar="before.json", help="the report of the earlier run, written by --json")
     parser.add_argument("after", metavar="after.json", help="the report of the later run")
     return parser

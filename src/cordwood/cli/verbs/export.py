@@ -20,18 +20,28 @@ out/cats/1-0.pt and so on if it became several samples. Samples of other stores 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood export`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument("store", metavar="STORE", help="the folder of a store")
-    parser.add_argument("folder", metavar="OUT", help="where the files go: an empty folder, or a new one")
-    parser.add_argument("--to", choices=("pt", "cord"), default="pt", help="the format (default: pt)")
-    parser.add_argument("--overwrite", action="store_true", help="OUT may hold files; those of the same names go")
+    parser.add_argument("folder", metavar="OUT", help="the folder to write the files to, empty or new")
+    parser.add_argument(
+        "--to",
+        choices=("pt", "cord"),
+        default="pt",
+        help="format of the files: pt or cord (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace files of the same names in a folder that is not empty",
+    )
     parser.add_argument("--compress", action="store_true", help="deflate the records of .pt files")
     parser.add_argument(
-        "--goal", choices=("small", "balanced", "fast", "raw"), help="of .cord files (default: balanced)"
+        "--goal",
+        choices=("small", "balanced", "fast", "raw"),
+        help="what the codecs of .cord files aim at: small, balanced, fast or raw (default: balanced)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="that write (default: all cores)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads that write (default: one per core)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document in place of text")
 
 
 def run(arguments: argparse.Namespace) -> int:

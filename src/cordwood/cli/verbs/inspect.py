@@ -1,8 +1,7 @@
-"""``cordwood inspect``: what is in tensor files and stores, what they waste, and whether they are whole."""
+"""``cordwood inspect``: what is in tensor files and stores, what they waste, and what is damaged of what it reads."""
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from cordwood.store import StoreInspection
     from cordwood.tensors import Inspection
 
-HELP = "show what is in tensor files and stores, what they waste, and whether they are whole"
+HELP = "show what is in tensor files and stores, what they waste, and damage in what it reads of them"
 _FEW = 4  # so many files are shown with a table each
 _EXAMPLES = f"""\
 examples:
@@ -28,24 +27,23 @@ examples:
   cordwood inspect train.cordwood           a store: its fields, their sizes before and after, their values
   cordwood inspect train.cordwood --json | jq .stores[0].fields[0].ratio
 
-Reads .pt (old, new, compressed, zipped again), .cord and .safetensors files and stores, told by their content,
-and runs nothing that is in them. All data of a store are checked by `cordwood verify`.
+Reads .pt (old, new, compressed, zipped again), .cord and .safetensors files and stores, recognised by content,
+and runs nothing that is in them. All data of a file are checked, but of a store the index and up to 256 samples, as the
+output states: `cordwood verify` checks every byte of a store.
 Exit code 1: something is damaged; 3: a file or store could not be read at all.
 """
 _FINDINGS = 1
 _BAD_DATA = 3
 _MB = 1_000_000
-_WIDTH = 100  # of tables, where no narrower terminal shows them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood inspect`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="a tensor file, a folder of them, or a store")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--all", action="store_true", help="every row of every table")
-    parser.add_argument("--no-check", dest="check", action="store_false", help="do not compare checksums")
+    parser.add_argument("--json", action="store_true", help="print one JSON document in place of text")
+    parser.add_argument("--all", action="store_true", help="print all rows of all tables, however many")
+    parser.add_argument("--no-check", dest="check", action="store_false", help="do not read data to compare checksums")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,7 +112,7 @@ def _steps(progress: ProgressLine, found: FoundFile, number: int, count: int) ->
 
 
 def _sums(inspections: "list[Inspection]") -> dict[str, int]:
-    names = ("file_size", "stored", "reachable", "wasted")
+    names = ("file_size", "in_memory", "in_file", "reachable", "wasted")
     return {name: sum(getattr(inspection, name) for inspection in inspections) for name in names}
 
 
@@ -132,27 +130,18 @@ def _document(
 def _print(
     inspections: "list[Inspection]", stores: "list[StoreInspection]", unreadable: dict[str, str], *, show_all: bool
 ) -> None:
+    from cordwood.common.tables import folded, terminal_width
     from cordwood.common.text import printable
     from cordwood.tensors import format_lines, format_total
 
     most = None if show_all else 60
-    width = _width()
-    parts = [store.table(max_rows=most, width=width) for store in stores]
+    parts = [store.table(max_rows=most) for store in stores]
     if len(inspections) <= _FEW or show_all:
-        parts += [inspection.table(max_rows=most, width=width) for inspection in inspections]
+        parts += [inspection.table(max_rows=most) for inspection in inspections]
     else:
-        parts.append("\n".join(format_lines(inspections, width)))
+        parts.append(folded(format_lines(inspections, terminal_width())))
     if unreadable:
-        parts.append("\n".join(["not readable", *(f"  {printable(error)}" for error in unreadable.values())]))
+        parts.append(folded(["not readable", *(f"  {printable(error)}" for error in unreadable.values())]))
     if len(inspections) > 1:
-        parts.append(format_total(inspections))
+        parts.append(folded([format_total(inspections)]))
     print("\n\n".join(parts))
-
-
-def _width() -> int:
-    """Tables shorten names for a narrow terminal; a file or another program gets them as they are."""
-    return (
-        min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
-        if sys.stdout is not None and sys.stdout.isatty()
-        else _WIDTH
-    )

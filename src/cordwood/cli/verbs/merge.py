@@ -10,7 +10,7 @@ HELP = "join stores into a new one, without writing their samples again"
 _EXAMPLES = """\
 examples:
   cordwood merge a.cordwood b.cordwood -o all.cordwood
-  cordwood merge part{1..16}.cordwood -o all.cordwood    all parts of one job, in their order
+  cordwood merge part{1..16}.cordwood -o all.cordwood    all parts of one job, in any order
 
 The shards are linked, which takes no room, or copied if the new store is on another file system. The stores stay as
 they are. Parts of one job (`cordwood pack --part 3/16`) become the store that one run would have packed.
@@ -19,11 +19,12 @@ they are. Parts of one job (`cordwood pack --part 3/16`) become the store that o
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood merge`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.add_argument("stores", metavar="STORE", nargs="+", help="the folders of the stores, in order")
-    parser.add_argument("-o", "--out", metavar="OUT", required=True, help="the new store")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "stores", metavar="STORE", nargs="+", help="the folders of the stores; their order is that of the samples"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the folder of the new store")
+    parser.add_argument("--json", action="store_true", help="print one JSON document in place of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with ProgressLine(sys.stderr) as progress:
         step = (lambda done, total: progress("shards", done, total)) if sys.stderr.isatty() else None
-        merged = merge(arguments.stores, arguments.out, progress=step)
+        merged = merge(arguments.stores, arguments.output, progress=step)
     if arguments.json:
         print(json.dumps(merged.to_dict(), indent=2))
     else:

@@ -27,6 +27,8 @@ examples:
                                         a function of one field, which gets a PIL image
   cordwood pack list.csv train.cordwood --on-error skip
                                         go on without broken images, and list them
+  cordwood pack list.csv train.cordwood --on-error skip --timeout 60
+                                        also without those that take more than a minute
   cordwood pack mypkg.data:train_set train.cordwood
                                         any dataset, iterable or function that makes one
   cordwood pack photos/ part3.cordwood --transform mypkg.prep:prepare --part 3/16
@@ -45,46 +47,128 @@ _FIELD = re.compile(r"([^=:]+)=(.*)", re.DOTALL)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood pack`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.add_argument("source", metavar="SOURCE", help="a folder or file, told by content, or module:name")
-    parser.add_argument("dest", metavar="DEST", help="the store to make, or to go on with")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a folder or file, recognised by its content, or module:name of a dataset"
+    )
+    parser.add_argument("dest", metavar="DEST", help="the folder of the store to make or to resume")
     work = parser.add_argument_group("what is done")
     work.add_argument(
         "--transform",
         action="append",
         metavar="[FIELD=]MODULE:NAME",
-        help="a function of a sample, or of one field; several fields: say it again",
+        help="function that preprocesses a sample, or one FIELD of it; repeat the option for several fields",
     )
-    work.add_argument("--batched", action="store_true", help="the function takes and returns a batch")
-    work.add_argument("--batch-size", type=int, default=64, metavar="N", help="samples in one (default: 64)")
-    work.add_argument("--seed", type=int, default=0, metavar="N", help="for random preprocessing (default: 0)")
-    work.add_argument("--transform-version", metavar="V", help="a text of your own; another one is another transform")
-    work.add_argument("--accept-changed-transform", action="store_true", help="go on though the transform has changed")
+    work.add_argument("--batched", action="store_true", help="hand batches of samples to the transform")
+    work.add_argument(
+        "--batch-size", type=int, default=64, metavar="N", help="samples per batch of --batched (default: %(default)s)"
+    )
+    work.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of random transforms (default: %(default)s)",
+    )
+    work.add_argument(
+        "--transform-version",
+        metavar="V",
+        help="name of the transform's version; another name is a change",
+    )
+    work.add_argument(
+        "--accept-changed-transform", action="store_true", help="resume although the transform has changed"
+    )
     source = parser.add_argument_group("what is read")
-    source.add_argument("--from", dest="source_kind", metavar="KIND", help="what SOURCE is, if its content misleads")
-    source.add_argument("--decode", choices=("tensor", "pil", "none"), default="tensor", help="what an image becomes")
-    source.add_argument("--decode-size", type=int, metavar="N", help="no side need be longer: decode scaled down")
-    source.add_argument("--max-pixels", type=int, metavar="N", help="of an image; larger ones are refused")
-    source.add_argument("--follow-links", action="store_true", help="also links that lead out of the folder")
-    source.add_argument("--part", metavar="K/N", help="part K of N, for another job or machine")
-    source.add_argument("--update", action="store_true", help="add new inputs, do changed ones again")
-    source.add_argument("--limit", type=int, metavar="N", help="a dry run with N inputs: size, time, is it worth it?")
+    source.add_argument(
+        "--from",
+        dest="source_kind",
+        metavar="KIND",
+        help="kind of SOURCE, such as images or manifest (default: recognised by its content)",
+    )
+    source.add_argument(
+        "--decode",
+        choices=("tensor", "pil", "none"),
+        default="tensor",
+        help="what a transform gets for an image: tensor, pil for a PIL image, or none for the bytes of its file "
+        "(default: %(default)s)",
+    )
+    source.add_argument(
+        "--decode-size",
+        type=int,
+        metavar="N",
+        help="decode JPEG images at a fraction of their size, the shorter side no less than N (default: full size)",
+    )
+    source.add_argument(
+        "--frames",
+        choices=("first", "all"),
+        default="first",
+        help="which frames of an animation or pages of a TIFF file are read: first, or all as one sample "
+        "(default: %(default)s)",
+    )
+    source.add_argument(
+        "--max-pixels",
+        type=int,
+        metavar="N",
+        help="refuse images of more than N pixels in all frames that are read (default: 178956970)",
+    )
+    source.add_argument("--follow-links", action="store_true", help="follow links that lead out of the folder")
+    source.add_argument("--absolute-paths", action="store_true", help="accept absolute paths in a manifest")
+    source.add_argument("--part", metavar="K/N", help="pack part K of N only, as one of several jobs (default: 1/1)")
+    source.add_argument("--update", action="store_true", help="add new inputs to a store, and pack changed ones again")
+    source.add_argument(
+        "--limit", type=int, metavar="N", help="dry run: try N inputs, and print size, time and whether it is worth it"
+    )
     store = parser.add_argument_group("what is written")
-    store.add_argument("--goal", choices=("small", "balanced", "fast", "raw"), help="of the codecs (default: balanced)")
-    store.add_argument("--shard-bytes", type=_size, metavar="SIZE", help="such as 64MB (default: 64MiB)")
     store.add_argument(
-        "--keep-encoded", action="append", metavar="FIELD", help="keep images as they are, decode at reading"
+        "--goal",
+        choices=("small", "balanced", "fast", "raw"),
+        help="what the codecs aim at: small, balanced, fast or raw (default: balanced)",
+    )
+    store.add_argument(
+        "--shard-bytes", type=_size, metavar="SIZE", help="size of a shard, such as 64MB (default: 64MiB)"
+    )
+    store.add_argument(
+        "--keep-encoded",
+        action="append",
+        metavar="FIELD",
+        help="keep the image files of a field as they are, and decode them when they are read; repeatable",
     )
     run = parser.add_argument_group("how it runs")
     run.add_argument(
-        "--workers", type=int, metavar="N", help="processes (default: one a core); 0: this one, quicker for small jobs"
+        "--workers",
+        type=int,
+        metavar="N",
+        help="number of processes; 0 packs in this one, which is quicker for small jobs (default: one per core)",
     )
-    run.add_argument("--on-error", choices=("fail", "skip", "retry"), default="fail", help="(default: fail)")
-    run.add_argument("--max-errors", type=int, default=100, metavar="N", help="in a row, for skip (default: 100)")
-    run.add_argument("--retries", type=int, default=2, metavar="N", help="for retry (default: 2)")
-    run.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    run.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    run.add_argument(
+        "--timeout",
+        type=float,
+        metavar="S",
+        help="let an input fail that takes more than S seconds, and kill its worker process (default: no limit)",
+    )
+    run.add_argument(
+        "--on-error",
+        choices=("fail", "skip", "retry"),
+        default="fail",
+        help="what happens if an input fails: fail stops the job, skip leaves the input out and lists it, retry tries "
+        "it again and then stops the job (default: %(default)s)",
+    )
+    run.add_argument(
+        "--max-errors",
+        type=int,
+        default=100,
+        metavar="N",
+        help="failures in a row that --on-error skip accepts (default: %(default)s)",
+    )
+    run.add_argument(
+        "--retries",
+        type=int,
+        default=2,
+        metavar="N",
+        help="attempts of --on-error retry (default: %(default)s)",
+    )
+    run.add_argument("--json", action="store_true", help="print one JSON document in place of text")
+    run.add_argument("--quiet", action="store_true", help="print neither progress nor a summary")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,6 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
             batched=arguments.batched,
             batch_size=arguments.batch_size,
             workers=arguments.workers,
+            timeout=arguments.timeout,
             seed=arguments.seed,
             goal=arguments.goal,
             fields=fields or None,
@@ -116,7 +201,9 @@ def run(arguments: argparse.Namespace) -> int:
             source_kind=arguments.source_kind,
             decode=arguments.decode,
             decode_size=arguments.decode_size,
+            frames=arguments.frames,
             follow_links=arguments.follow_links,
+            absolute_paths=arguments.absolute_paths,
             **({} if arguments.max_pixels is None else {"max_pixels": arguments.max_pixels}),
             part=arguments.part,
             update=arguments.update,

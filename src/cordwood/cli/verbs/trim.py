@@ -50,15 +50,14 @@ class _Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood trim`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument("files", nargs="+", metavar="FILE", help="a checkpoint, or a folder of them")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", metavar="OUT", help="the new file; for several, the folder for them")
-    where.add_argument("--in-place", action="store_true", help="replace the files, each when its new one is checked")
-    parser.add_argument("--compress", action="store_true", help="also deflate; torch.load still reads the result")
-    parser.add_argument("--dry-run", action="store_true", help="write nothing, tell the sizes")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    where.add_argument("-o", "--output", metavar="OUT", help="the new file, or the folder for several new files")
+    where.add_argument("--in-place", action="store_true", help="replace each file after its new one was checked")
+    parser.add_argument("--compress", action="store_true", help="deflate the records; torch.load still reads them")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, and print the sizes")
+    parser.add_argument("--json", action="store_true", help="print one JSON document in place of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -150,16 +149,17 @@ def _document(outcome: _Outcome) -> dict[str, Any]:
 
 
 def _print(outcome: _Outcome) -> None:
+    from cordwood.common.tables import folded
     from cordwood.common.text import change, printable
 
+    lines = []
     for each in outcome.trimmed:
-        print(f"{printable(each.target or each.source)}: {change(each.before, each.after)}")
-        for line in (*each.notes, *(f"damaged: {what}" for what in each.damaged)):
-            print(f"  {printable(line)}")
+        lines.append(f"{printable(each.target or each.source)}: {change(each.before, each.after)}")
+        lines += [f"  {printable(line)}" for line in (*each.notes, *(f"damaged: {what}" for what in each.damaged))]
     for title, reasons in (("skipped", outcome.skipped), ("failed", outcome.failed)):
-        for reason in reasons.values():
-            print(f"{title}: {printable(reason)}")
+        lines += [f"{title}: {printable(reason)}" for reason in reasons.values()]
     if len(outcome.trimmed) > 1:
-        print(f"\n{len(outcome.trimmed)} files: {change(outcome.before, outcome.after)}")
+        lines += ["", f"{len(outcome.trimmed)} files: {change(outcome.before, outcome.after)}"]
     if outcome.dry_run:
-        print("nothing was written (--dry-run)")
+        lines.append("nothing was written (--dry-run)")
+    print(folded(lines))

@@ -33,13 +33,12 @@ _MB = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``cordwood verify`` takes."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.add_argument("store", metavar="DIR", help="the folder of a store")
-    parser.add_argument("--salvage", metavar="OUT", help="write what is good to a new store of this name")
-    parser.add_argument("--threads", type=int, metavar="N", help="that decode (default: all cores)")
-    parser.add_argument("--all", action="store_true", help="list all damage, however much")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("store", metavar="STORE", help="the folder of a store")
+    parser.add_argument("--salvage", metavar="OUT", help="write the good samples to a new store in the folder OUT")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads that decode (default: one per core)")
+    parser.add_argument("--all", action="store_true", help="list all damage (default: the first 20 pieces)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document in place of text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     if salvaged is not None:
         print(f"\n{_printable(str(salvaged))}")
     elif not result.ok:
-        print(f"\nto keep what is good: {_advice(arguments.store)}")
+        print(f"\n{_advice(arguments.store, result)}")
     return _exit_code(result)
 
 
@@ -89,10 +88,14 @@ def _printable(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def _advice(store: str) -> str:
+def _advice(store: str, result: "Verification") -> str:
     import shlex
 
-    return _printable(f"cordwood verify {shlex.quote(store)} --salvage OUT")
+    from cordwood.store import NOTHING_LEFT
+
+    if not result.has_good:
+        return NOTHING_LEFT
+    return _printable(f"to keep what is good: cordwood verify {shlex.quote(store)} --salvage OUT")
 
 
 def _document(result: "Verification", salvaged: "Salvaged | None") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from cordwood.packing import Packed, PackProgress, pack
 from cordwood.store import Dataset
 from cordwood.store import open as open_store
 
-GOAL = "balanced"
+GOAL: Final = "balanced"
 NAME = "cw.pack, a store"
 TITLE = f"{NAME} ({GOAL})"
 BATCH = 64
@@ -63,8 +64,7 @@ def kept_store(samples: list[PreparedImage], packed: Packed) -> KeptSamples:
         (image,) = images[number]
         return image  # type: ignore[no-any-return]
 
-    total = sum(file.stat().st_size for file in Path(packed.path).rglob("*") if file.is_file())
-    return KeptSamples(TITLE, samples, total, read, packed.seconds, is_ours=True)
+    return KeptSamples(TITLE, samples, packed.stored_bytes, read, packed.seconds, is_ours=True)
 
 
 def command(folder: Path, path: Path) -> str:

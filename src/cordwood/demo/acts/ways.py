@@ -16,11 +16,12 @@ import torch
 from PIL import Image
 
 from cordwood import codecs
+from cordwood.codecs import Goal
 from cordwood.demo.acts.photographs import JPEG_QUALITY
 from cordwood.demo.acts.prepare import PreparedImage, normalised, prepared_pixels
 from cordwood.tensors import load, save
 
-GOALS = ("fast", "balanced", "small")
+GOALS: tuple[Goal, ...] = ("fast", "balanced", "small")
 PLANNING_SAMPLES = 16
 PNG_LEVEL = 3
 WEBP_METHOD = 2
@@ -57,7 +58,7 @@ def all_ways(samples: list[PreparedImage]) -> list[Way]:
     ]
 
 
-def cordwood_way(samples: list[PreparedImage], goal: str) -> Way:
+def cordwood_way(samples: list[PreparedImage], goal: Goal) -> Way:
     """Frames of the float tensors themselves, by a plan chosen once for the data set."""
     # Files come class by class: some of every class, not many of the first.
     some = samples[:: max(1, len(samples) // PLANNING_SAMPLES)]

@@ -7,7 +7,6 @@
 Only what somebody copies, a path, a command or a line of code, may be longer: broken, it would be of no use.
 """
 
-import re
 import shlex
 import textwrap
 from collections.abc import Collection, Sequence
@@ -16,9 +15,6 @@ from cordwood.common import tables
 
 WIDTH = 80
 MARGIN = "  "
-
-_NARROW = 56  # where a last cell begins that is too narrow to be folded
-_GAP = re.compile(r" {2,}(?=\S)")  # between two cells
 
 
 def paragraph(text: str, margin: str = MARGIN) -> list[str]:
@@ -33,12 +29,7 @@ def noted(title: str, note: str) -> list[str]:
 
 def folded(line: str) -> list[str]:
     """A line behind the margin; what is too long goes on below the beginning of its last cell."""
-    gaps = [gap.end() for gap in _GAP.finditer(line)]
-    start = gaps[-1] if gaps else 0
-    if start > _NARROW:  # hardly any room is left there
-        start = 0
-    first, others = f"{MARGIN}{line[:start]}", MARGIN + (" " * start or MARGIN)
-    return _lines(line[start:], first, others) or [""]
+    return indented(tables.fold(line, WIDTH - len(MARGIN)))
 
 
 def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: Collection[int] = (0,)) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from cordwood.common.html import Printed
 from cordwood.common.numbers import figure, milliseconds, percent, with_spread
-from cordwood.common.tables import fit, table_line, wrapped
+from cordwood.common.tables import fit, folded, table_line, terminal_width, wrapped
 from cordwood.common.text import printable
 from cordwood.doctor.evidence.evidence import NO_SAVES, PHASES
 from cordwood.doctor.report.report import Report
@@ -30,7 +30,6 @@ _ERRORS = 3.0  # beyond what stretches of a run show: a machine is not the same 
 _SPREADS = 2.0  # where only the deviation of stretches is known
 _LOOPS = "python-bound"  # what it promises includes lines of the loop that other rules speak of
 _KEPT = 0.25  # a promise is kept that is met within this part of it
-_WIDTH = 100
 # Facts about a run that make another one hard to compare with it.
 _FACTS = ("device", "processor", "cores", "threads", "system", "torch", "python", "world_size")
 
@@ -116,7 +115,7 @@ class Comparison(Printed):
         return max(waiting, default=0.0) + sum(max(loops.get(each, 0.0), lines.get(each, 0.0)) for each in functions)
 
     def __str__(self) -> str:
-        return "\n".join(line for part in (_head(self), _table(self), _findings(self), _notes(self)) for line in part)
+        return folded(line for part in (_head(self), _table(self), _findings(self), _notes(self)) for line in part)
 
 
 def compare(before: Report, after: Report) -> Comparison:
@@ -226,7 +225,7 @@ def _table(comparison: Comparison) -> list[str]:
     row("first batches", _both([document["steps"] for document in documents], "first_wait_ms_per_step"))
     if len(rows) == 1:
         return []
-    widths = fit(rows, _WIDTH, ())
+    widths = fit(rows, terminal_width(), ())
     return ["", "milliseconds a step", *(f"  {table_line(cells, widths, range(1, 4))}" for cells in rows)]
 
 
@@ -246,7 +245,7 @@ def _findings(comparison: Comparison) -> list[str]:
         promise = "" if saves is None else f", saves {with_spread(saves, finding['spread_ms'])} ms/step"
         lines.append(f"{word}: {finding['level']} {finding['rule']}{f' at {where}' if where else ''}{promise}")
     lines += _promise(comparison)
-    return ["", *(line for text in lines for line in wrapped(printable(text), _WIDTH))] if lines else []
+    return ["", *(line for text in lines for line in wrapped(printable(text), terminal_width()))] if lines else []
 
 
 def _promise(comparison: Comparison) -> list[str]:
@@ -278,4 +277,8 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"a step takes another number of batches: {figure(batches[0])} | {figure(batches[1])}")
     if first["cordwood"] != second["cordwood"]:
         notes.append(f"the reports are of different versions: cordwood {first['cordwood']} | {second['cordwood']}")
-    return ["", *(line for note in notes for line in wrapped(f"note: {printable(note)}", _WIDTH))] if notes else []
+    return (
+        ["", *(line for note in notes for line in wrapped(f"note: {printable(note)}", terminal_width()))]
+        if notes
+        else []
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cordwood import __version__
+from cordwood.common.tables import terminal_width
 from cordwood.common.text import counted
 from cordwood.doctor.code.ignores import Ignores, mistakes_in
 from cordwood.doctor.evidence.findings import LEVELS, MEDIUM_SHARE, Finding, level_of_share
@@ -65,7 +66,7 @@ class Report:
     def __str__(self) -> str:
         from cordwood.doctor.report.terminal import format_text
 
-        return format_text(self.document)
+        return format_text(self.document, terminal_width())
 
     def __repr__(self) -> str:
         return f"<Report: {self.verdict}>"
@@ -115,7 +116,9 @@ class Report:
         elif suffix == ".json":
             text = json.dumps(self.document, indent=1, allow_nan=False) + "\n"
         else:
-            text = f"{self}\n"
+            from cordwood.doctor.report.terminal import format_text
+
+            text = f"{format_text(self.document)}\n"
         try:
             file.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:

@@ -9,6 +9,7 @@ it would obey.
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cordwood.common.numbers import figure, milliseconds, percent
@@ -17,7 +18,7 @@ from cordwood.common.text import counted, printable, shortened
 from cordwood.doctor.wording import PHASE_NAMES, cost_lines, gain, place_of, steps_line, validation_line
 
 WIDEST = 100
-_NARROWEST = 60
+_NARROWEST = 40
 _NARROWEST_COLUMN = 8
 _MOST_ROWS = 5  # of a table of evidence; all of them are in the other formats
 _MOST_WHY = 160  # characters of why a rule abstained
@@ -26,6 +27,7 @@ _LETTERS = dict(zip(PHASE_NAMES, "wcfbo.", strict=True))
 _COLOURS = {"wait": 31, "transfer": 35, "forward": 34, "backward": 36, "optimizer": 32, "other": 90}
 _LEVEL_COLOURS = {"high": "1;31", "medium": "1;33", "info": "1;36"}
 _PLAIN = str.maketrans({"±": "+-", "…": "...", "–": "-", "→": "->", "×": "x", "≥": ">=", "≤": "<="})  # noqa: RUF001
+_words = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
 _NUMBER = re.compile(r"[-+]?[\d.,]+\s*(?:%|[a-zA-Z]{1,2}(?:/\w+)?)?")
 
 
@@ -46,7 +48,7 @@ class _Writer:
         document = self.document
         worst = min((finding["level"] for finding in document["findings"]), key=list(_LEVEL_COLOURS).index, default="")
         verdict = f"doctor: {printable(document['verdict'])}"
-        for line in textwrap.wrap(verdict, self.width, subsequent_indent="  "):
+        for line in _words(verdict, self.width, subsequent_indent="  "):
             yield self._coloured(line, {"high": "1;31", "medium": "1;33"}.get(worst, "1;32"))
         yield from self._anatomy()
         for number, finding in enumerate(document["findings"], 1):
@@ -78,7 +80,7 @@ class _Writer:
             )
             for name, phase in shown.items()
         ]
-        widths = fit(rows, self.width - 4, ((0, 12),))
+        widths = fit(rows, self.width - 4, ((0, 12), (5, 0), (3, 0), (4, 0)))
         right = range(1, 6)
         yield "    " + table_line(rows[0], widths, right)
         for name, row in zip(shown, rows[1:], strict=True):
@@ -125,9 +127,7 @@ class _Writer:
         """As it stands, to be copied; only comments are broken."""
         for line in map(printable, text.expandtabs(4).splitlines()):
             if line.startswith("# ") and len(line) > self.width - 7:
-                yield from textwrap.wrap(
-                    line, self.width, initial_indent=" " * 7, subsequent_indent=" " * 7 + "# ", break_long_words=False
-                )
+                yield from _words(line, self.width, initial_indent=" " * 7, subsequent_indent=" " * 7 + "# ")
             else:
                 yield f"       {self._coloured(line, '36')}" if line else ""
 
@@ -166,10 +166,10 @@ class _Writer:
             yield from self._titled("Own cost", cost)
 
     def _titled(self, title: str, text: str) -> Iterator[str]:
-        yield from textwrap.wrap(printable(text), self.width, initial_indent=f"{title:<12}", subsequent_indent=" " * 14)
+        yield from _words(printable(text), self.width, initial_indent=f"{title:<12}", subsequent_indent=" " * 14)
 
     def _wrapped(self, text: str, indent: str = "") -> Iterator[str]:
-        yield from textwrap.wrap(printable(text), self.width, initial_indent=indent, subsequent_indent=indent)
+        yield from _words(printable(text), self.width, initial_indent=indent, subsequent_indent=indent)
 
     def _coloured(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colours and text else text
@@ -180,6 +180,9 @@ def _fitting(rows: list[tuple[str, ...]], width: int) -> list[int]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while sum(widths) + 2 * (len(widths) - 1) > width and max(widths) > _NARROWEST_COLUMN:
         widths[widths.index(max(widths))] -= 1
+    for column in range(len(widths) - 1, 0, -1):
+        if sum(widths) + 2 * column > width:  # and where that is not enough, the last ones are left out
+            widths[column] = 0
     return widths
 
 

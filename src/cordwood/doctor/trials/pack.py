@@ -31,7 +31,7 @@ from cordwood.doctor.trials.pack_part import PackablePart
 from cordwood.errors import CordwoodError
 from cordwood.feed import Loader
 from cordwood.packing import size_of
-from cordwood.store import Writer
+from cordwood.store import Writer, store_bytes
 from cordwood.store import open as open_store
 
 _PACK_SECONDS = 1.5
@@ -87,7 +87,7 @@ def try_packed(
         # More turns than needed are taken while there is time; the needed ones may take half as long again.
         consumer = Consumer(busy_ms, device, end=start + seconds * _PATIENCE)
         gain = _measured(loader, part, store, consumer, step_ms, start + seconds)
-        nbytes = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+        nbytes = store_bytes(store)
     return PackTrial(
         gain=gain,
         sample_ms=sample_ms,

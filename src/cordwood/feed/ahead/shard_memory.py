@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from cordwood.common.resources import available_memory
 from cordwood.common.text import human
@@ -24,7 +24,8 @@ from cordwood.store import Numbers, Reader
 
 log = logging.getLogger("cordwood.feed")
 
-CHOICES: Final = ("auto", "mmap", "ram")
+Memory = Literal["auto", "mmap", "ram"]
+CHOICES: Final[tuple[Memory, ...]] = get_args(Memory)
 _REMOTE: Final = (
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "virtiofs", "wekafs",

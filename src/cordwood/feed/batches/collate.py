@@ -11,7 +11,7 @@ a list is told once, since code that expects tensors meets it in the middle of a
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import torch
 
@@ -24,6 +24,7 @@ from cordwood.store import Filled, shown_names
 
 PAD: Final = "pad"
 LIST: Final = "list"
+Collate = Literal["pad", "list"] | tuple[Literal["pad"], Fill]  # what a caller may ask for a field
 
 
 Remark = tuple[str, str]  # what it is about, and the text of the warning
@@ -48,7 +49,7 @@ class Collation:
 
     def __init__(
         self,
-        options: Mapping[str, Any] | Callable[[list[Any]], Any] | None = None,
+        options: Mapping[str, Collate] | Callable[[list[Any]], Any] | None = None,
         names: Iterable[str] | None = None,
         selected: Sequence[str] | None = None,
         transformed: bool = False,

@@ -30,6 +30,7 @@ class Failure(NamedTuple):
     traceback: str
     pickled: bytes | None = None  # the exception itself, if it survives that
     own: str | None = None  # the traceback without our frames, "" if nothing is left; None: show all
+    seconds: float | None = None  # that it ran, if it was stopped since it took too long
 
     @classmethod
     def of(cls, error: BaseException, hint: str = "") -> "Failure":
@@ -46,6 +47,13 @@ class Failure(NamedTuple):
             pickled = None
         told = f"{type(error).__name__}: {text:.2000}" + (f" ({hint})" if hint else "")
         return cls(told, "".join(traceback.format_exception(error)), pickled, _own(error))
+
+    @classmethod
+    def of_timeout(cls, timeout: float, seconds: float, inputs: int) -> "Failure":
+        """Of an input, or a batch of several, that was stopped when it had run for so many seconds."""
+        what = "it" if inputs == 1 else f"its batch of {inputs} inputs"
+        error = TimeoutError(f"{what} took longer than timeout={timeout:g} seconds, and the worker process was killed")
+        return cls.of(error)._replace(seconds=round(seconds, 3))
 
 
 def _own(error: BaseException) -> str:

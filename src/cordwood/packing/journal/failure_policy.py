@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from cordwood.common.arguments import one_of, whole_number
 from cordwood.common.files import read_all
@@ -20,7 +20,8 @@ from cordwood.errors import PackError, StorageError
 from cordwood.packing.journal.failure import Failure
 from cordwood.sources import Input
 
-WAYS: Final = ("fail", "skip", "retry")
+OnError = Literal["fail", "skip", "retry"]
+WAYS: Final[tuple[OnError, ...]] = get_args(OnError)
 _MOST_BYTES = 1 << 34  # of a list of failures
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")  # that JSON leaves as they are
 
@@ -92,9 +93,10 @@ class Failures:
                 failure,
             )
         told = {"input": number, "name": one.name, "error": failure.error, "traceback": failure.traceback}
+        more = {} if failure.seconds is None else {"seconds": failure.seconds}
         try:
             with self.log.open("ab") as file:
-                file.write(listed(told))
+                file.write(listed(told | more))
         except OSError as error:
             raise StorageError(
                 error.errno, f"{error.strerror or error}: the list of inputs that failed", os.fspath(self.log)

@@ -14,8 +14,9 @@ end::
 
 ``lines`` is the size and the checksum of the lines behind it; ``crc32c`` is over the other members in the form that
 the store's manifest has, too. Every further line is an input, in order: ``["cats/1.jpg",4096,1700000000000000000,1]``,
-its name, size, stamp and number of samples in this shard (0: dropped, -1: failed), or ``[1000,1]``, a thousand inputs
-without a name, of one sample each. Readers of stores know nothing of these files.
+its name, size, stamp and number of samples in this shard (0: dropped, -1: failed), with ``true`` behind them where its
+file has frames that were not read, or ``[1000,1]``, a thousand inputs without a name, of one sample each. Readers of
+stores know nothing of these files.
 """
 
 import json
@@ -32,6 +33,7 @@ from cordwood.common.files import opened, read_all
 from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, Reason, StorageError, UsageError
 from cordwood.native import _native
+from cordwood.sources import Input
 from cordwood.store.format.folder import sync_parent
 from cordwood.store.format.manifest import canonical
 
@@ -62,6 +64,7 @@ class Totals:
     failed: int = 0
     bytes_in: int = 0
     raw_bytes: int = 0
+    more_frames: int = 0  # inputs with a name whose files have frames that were not read
 
     def to_json(self) -> dict[str, int]:
         """As in the file."""
@@ -74,7 +77,8 @@ class Totals:
             raise FormatError(f"the totals are {brief(found)}, but are an object")
         totals = cls()
         for name in (field.name for field in fields(cls)):
-            setattr(totals, name, _count(found.get(name), f"the total {name!r}"))
+            if name in found or name != "more_frames":  # which earlier versions did not count
+                setattr(totals, name, _count(found.get(name), f"the total {name!r}"))
         return totals
 
 
@@ -86,6 +90,13 @@ class InputEntry(NamedTuple):
     stamp: int | None
     samples: int
     inputs: int = 1
+    more_frames: bool = False
+
+    @classmethod
+    def of(cls, one: Input, samples: int) -> "InputEntry":
+        """What is to be told of an input of which so many samples are in the shard."""
+        more_frames = one.more_frames and one.name is not None and samples != FAILED
+        return cls(one.name, one.size, one.stamp, samples, more_frames=more_frames)
 
 
 class InputsHeader(NamedTuple):
@@ -181,11 +192,12 @@ class Lines:
 
 def line(entry: InputEntry) -> bytes:
     """The line of an entry, line feed included."""
-    name, size, stamp, samples, inputs = entry
+    name, size, stamp, samples, inputs, more_frames = entry
     if name is None:
         return b"[%d,%d]\n" % (inputs, samples)
     told = "null" if size is None else size, "null" if stamp is None else stamp
-    return f"[{encode_basestring_ascii(name)},{told[0]},{told[1]},{samples}]\n".encode()
+    more = ",true" if more_frames else ""
+    return f"[{encode_basestring_ascii(name)},{told[0]},{told[1]},{samples}{more}]\n".encode()
 
 
 def check_name(name: str | None) -> None:
@@ -256,6 +268,14 @@ def read(store: str | os.PathLike[str], shard: int) -> ShardInputs:
     except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
     return ShardInputs(str(path), header, lines)
+
+
+def with_more_frames(store: str | os.PathLike[str], shards: int) -> str | None:
+    """The name of the first input whose file has frames that were not read; None if no shard tells of one."""
+    for shard in range(shards):
+        if read_header(store, shard).totals.more_frames:
+            return next((entry.name for entry in read(store, shard).entries() if entry.more_frames), None)
+    return None
 
 
 def read_header(store: str | os.PathLike[str], shard: int) -> InputsHeader:
@@ -333,19 +353,22 @@ def _is_plain(found: object) -> bool:
 
 def _entry(data: bytes) -> InputEntry:
     match _parsed(data):
-        case [str() as name, size, stamp, samples]:
+        case [str() as name, size, stamp, samples, *more] if not more or (len(more) == 1 and more[0] is True):
             if not is_name(name):
                 raise FormatError(f"an input is named {brief(name)}, which is not a relative path")
             size = None if size is None else _count(size, "the size of an input")
             if stamp is not None and (type(stamp) is not int or not -_MOST <= stamp < _MOST):
                 raise FormatError(f"the stamp of an input is {brief(stamp)}, but is an integer of 64 bits")
-            return InputEntry(name, size, stamp, _samples(samples))
+            return InputEntry(name, size, stamp, _samples(samples), more_frames=bool(more))
         case [inputs, samples]:
             if not _count(inputs, "the number of inputs"):
                 raise FormatError("a run of no inputs")
             return InputEntry(None, None, None, _samples(samples), inputs)
         case other:
-            raise FormatError(f"an input is [name, size, stamp, samples] or [inputs, samples], not {brief(other)}")
+            raise FormatError(
+                "an input is [name, size, stamp, samples], [name, size, stamp, samples, true] or [inputs, samples], "
+                f"not {brief(other)}"
+            )
 
 
 def _samples(found: object) -> int:

@@ -19,6 +19,7 @@ from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.transform.identity import difference
+from cordwood.store import Field
 from cordwood.store.format.manifest import canonical
 from cordwood.store.writing.options import Options
 
@@ -40,6 +41,7 @@ class JobFile:
     complete: bool = False
     totals: Totals | None = None
     contents: str | None = None  # a hash of the Python object that samples come from
+    code: str | None = None  # a hash of the object's functions alone; earlier versions did not record it
 
     @property
     def under_update(self) -> bool:
@@ -57,6 +59,7 @@ class JobFile:
             "source": self.source,
             "fingerprint": self.fingerprint,
             "contents": self.contents,
+            "code": self.code,
             "transform": self.transform,
             "options": self.options,
             "part": None if self.part is None else list(self.part),
@@ -71,10 +74,15 @@ def job_options(options: Options, batch_size: int | None, seed: int) -> dict[str
     return {
         "goal": manifest.goal,
         "shard_bytes": manifest.shard_bytes,
-        "fields": {name: asdict(field) for name, field in options.fields.items()},
+        "fields": {name: _asked(field) for name, field in options.fields.items()},
         "batch_size": batch_size,
         "seed": seed,
     }
+
+
+def _asked(field: Field) -> dict[str, Any]:
+    # Jobs that were begun before fields could be optional know nothing of it.
+    return {name: value for name, value in asdict(field).items() if name != "optional" or value}
 
 
 def write(store: Path, job: JobFile) -> None:
@@ -123,6 +131,7 @@ def _job(found: Any) -> JobFile:
         found.get("complete") is True,
         None if totals is None else Totals.from_json(totals),
         found.get("contents"),
+        found.get("code"),
     )
 
 
@@ -140,16 +149,18 @@ def check_same(
     Where nothing is packed yet, it may take other inputs and another transform; the options are fixed.
     """
     told = json.loads(json.dumps(now.to_json()))
-    for what, old, new in (
-        ("the source", before.source, told["source"]),
-        ("the options", before.options, told["options"]),
+    for what, has_or_have, old, new in (
+        ("the source", "has", before.source, told["source"]),
+        ("the options", "have", before.options, told["options"]),
     ):
-        for key in dict.fromkeys([*old, *new]):
-            if old.get(key) != new.get(key):
-                raise UsageError(
-                    f"{store} was begun with other settings: {what} had {key} {_shown(old.get(key))}, and has "
-                    f"{_shown(new.get(key))} now. Use the same to go on, or pack to a new store"
-                )
+        different = _first_difference(old, new)
+        if different is not None:
+            key, had, has = different
+            raise UsageError(
+                f"{store} was begun with other settings: {what} had {key} {_shown(key, had)}, and {has_or_have} "
+                f"{_shown(key, has)} now. Use the same to go on, or pack to another path, or delete {store} to "
+                "pack it anew"
+            )
     if before.part != now.part:
         raise UsageError(
             f"{store} holds {_part(before.part)}, and {_part(now.part)} is asked for: every part has a store of its own"
@@ -164,22 +175,46 @@ def check_same(
             f"the inputs are not those that {store} was begun with: {how_inputs_changed()}. {way or 'B'}ring the store "
             "up to date with update=True (--update)"
         )
-    if before.contents != now.contents and None not in (before.contents, now.contents) and not accept_changed_transform:
-        raise UsageError(
-            f"{now.source.get('object')} is not what {store} was packed from: its code, its arguments or its data are "
-            "others. Pack to a new store, or, if its samples are the same, go on with accept_changed_transform=True "
-            "(--accept-changed-transform)"
-        )
+    if not accept_changed_transform:
+        _check_hash(store, now, before.contents, now.contents, "its code, its arguments or its data are others")
     changed = difference(before.transform, now.transform)
     if changed is not None and not accept_changed_transform:
         raise UsageError(
-            f"{changed}: {store} would hold samples of both. Pack to a new store, or, if the samples are the same, go "
-            "on with accept_changed_transform=True (--accept-changed-transform)"
+            f"{changed}: {store} would hold samples of both. Pack to another path, or delete {store} to pack it anew, "
+            "or, if the samples are the same, go on with accept_changed_transform=True (--accept-changed-transform)"
         )
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value)
+def check_code(store: Path, before: JobFile, now: JobFile) -> None:
+    """UsageError if the Python object that samples come from has other functions; its data may differ."""
+    _check_hash(store, now, before.code, now.code, "its code has changed")
+
+
+def _check_hash(store: Path, now: JobFile, had: str | None, has: str | None, what: str) -> None:
+    if had != has and None not in (had, has):
+        raise UsageError(
+            f"{now.source.get('object')} is not what {store} was packed from: {what}. Pack to another path, or delete "
+            f"{store} to pack it anew, or, if its samples are the same, go on with accept_changed_transform=True "
+            "(--accept-changed-transform)"
+        )
+
+
+def _first_difference(old: dict[str, Any], new: dict[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first member that differs, as ``fields.image.goal``, and both of its values; one that is missing is null."""
+    for key in dict.fromkeys([*old, *new]):
+        had, has = old.get(key), new.get(key)
+        if isinstance(had, dict) and isinstance(has, dict):
+            inner = _first_difference(had, has)
+            if inner is not None:
+                return f"{key}.{inner[0]}", *inner[1:]
+        elif had != has:
+            return key, had, has
+    return None
+
+
+def _shown(key: str, value: Any) -> str:
+    # Sources whose samples are those of first frames say nothing of frames, as before there was a choice.
+    text = json.dumps("first" if key == "frames" and value is None else value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 

@@ -139,6 +139,7 @@ class InputCursor:
         totals.dropped += self._counts[self._at] == 0
         totals.failed += self._counts[self._at] == FAILED
         totals.bytes_in += self._inputs[self._at].size or 0
+        totals.more_frames += InputEntry.of(self._inputs[self._at], samples).more_frames
         self._at += 1
         self._here = 0
         if self._at % self._batch == 0:
@@ -146,5 +147,4 @@ class InputCursor:
         self._left = max(self._counts[self._at], 0) if self._at < len(self._inputs) else 0
 
     def _note(self, samples: int) -> None:
-        one = self._inputs[self._at]
-        self._progress.note(InputEntry(one.name, one.size, one.stamp, samples))
+        self._progress.note(InputEntry.of(self._inputs[self._at], samples))

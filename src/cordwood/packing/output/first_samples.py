@@ -1,6 +1,6 @@
 """The first inputs of a job: their samples wait in the store's appender until these are enough to fix the schema.
 
-first = FirstInputs(appender, log, source.classes)
+first = FirstInputs(appender, log, hints_of(source))
 next_input = first.restore(0)               # what another process has logged
 first.add(samples, labels_kept)
 first.end_unit(next_input)
@@ -14,23 +14,30 @@ from typing import Any
 
 from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
 from cordwood.packing.workers.work import RawResult, Result
-from cordwood.sources import Input
+from cordwood.sources import Input, Source
+from cordwood.store import Field
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.prepare import Prepared
 
 
-class FirstInputs:
-    """Inputs whose samples wait for a schema; `classes` are the source's names of labels, by field."""
+def hints_of(source: Source) -> dict[str, Field]:
+    """What a source knows of its fields before any sample has come."""
+    varying = {name: Field(varies=True) for name in source.varying}
+    return {**varying, **{name: Field(classes=names) for name, names in source.classes.items()}}
 
-    def __init__(self, appender: Appender, log: FirstSamplesLog, classes: Mapping[str, Sequence[str]]) -> None:
+
+class FirstInputs:
+    """Inputs whose samples wait for a schema; `hints` are what the source knows of fields (`hints_of`)."""
+
+    def __init__(self, appender: Appender, log: FirstSamplesLog, hints: Mapping[str, Field]) -> None:
         self.collected = appender.collecting
         self.waiting: list[WaitingInput] = []
         self._appender = appender
         self._log = log
         self._logged = 0, 0  # inputs and samples
         self._whole = 0, 0, 0  # inputs and samples of the units that were taken as a whole, and the next input
-        self._classes = {name: names for name, names in classes.items() if name not in self.collected.options.fields}
+        self._hints = {name: hint for name, hint in hints.items() if name not in self.collected.options.fields}
 
     def __len__(self) -> int:
         """Samples."""
@@ -39,7 +46,7 @@ class FirstInputs:
     def restore(self, next_input: int) -> int:
         """Take what another process has logged; return the next input, which is `next_input` without a log."""
         for part in self._log.read():
-            self.add(part.samples, {name: name in part.classes for name in self._classes})
+            self.add(part.samples, {name: name in part.classes for name in self._hints})
             self.waiting += part.waiting
             next_input = part.next_input
         self._logged = len(self.waiting), len(self)
@@ -53,17 +60,17 @@ class FirstInputs:
     def take(self, samples: Sequence[Any], sizes: Sequence[int], labels_kept: Mapping[str, bool]) -> None:
         """Take samples that were checked, and are of these sizes.
 
-        `labels_kept` says of fields whether the samples have the labels that the source gave them. If they have not,
-        the source's names of labels are not used.
+        `labels_kept` says of fields whether the samples have the values that the source gave them. If they have not,
+        what the source knows of these is not used.
         """
         for sample, nbytes in zip(samples, sizes, strict=True):
             self.collected.take(sample, nbytes)
-        self._classes = {name: names for name, names in self._classes.items() if labels_kept.get(name, True)}
+        self._hints = {name: hint for name, hint in self._hints.items() if labels_kept.get(name, True)}
 
     def waited(self) -> tuple[int, list[Input], list[int]]:
         """Return the number of the first waiting input, all of them, and their numbers of samples; none waits then."""
         waiting, self.waiting = self.waiting, []
-        inputs = [Input(None, *one.entry[:3]) for one in waiting]
+        inputs = [Input(None, *one.entry[:3], one.entry.more_frames) for one in waiting]
         return waiting[0].number, inputs, [one.entry.samples for one in waiting]
 
     def end_unit(self, next_input: int) -> None:
@@ -79,12 +86,13 @@ class FirstInputs:
         last_input, last_sample, next_input = self._whole
         if (last_input, last_sample) != self._logged:
             waiting, new = self.waiting[inputs:last_input], self.collected.samples[samples:last_sample]
-            self._log.append(next_input, waiting, new, list(self._classes))
+            self._log.append(next_input, waiting, new, list(self._hints))
             self._logged = last_input, last_sample
 
     def fix(self) -> list[Prepared]:
         """Fix schema and plans, in the store too; return the samples, prepared by the schema."""
-        preparer, prepared = self.collected.prepare(classes=self._classes)
+        self.collected.hints = self._hints
+        preparer, prepared = self.collected.prepare()
         self._appender.fix(preparer, prepared)
         return prepared
 

@@ -1,6 +1,6 @@
 """The output of a job: takes results in the order of their inputs, writes a store, and keeps how far the job is.
 
-    output = StoreOutput(folder, options, source.classes, start=0, batch=1, threads=2, failed=policy)
+    output = StoreOutput(folder, options, hints_of(source), start=0, batch=1, threads=2, failed=policy)
     output.take(first, inputs, result)
     output.checkpoint()                 # whatever happens now, another process resumes from here
     output.finish()
@@ -25,6 +25,7 @@ from cordwood.packing.output.accounting import InputCursor, ShardProgress
 from cordwood.packing.output.first_samples import FirstInputs
 from cordwood.packing.workers.work import EncodedResult, RawResult, Result
 from cordwood.sources import Input
+from cordwood.store import Field
 from cordwood.store.format.folder import OpenFolder
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.encode import Encoded, SampleEncoder
@@ -47,7 +48,7 @@ class StoreOutput:
         self,
         folder: OpenFolder,
         options: Options,
-        classes: Mapping[str, Sequence[str]],
+        hints: Mapping[str, Field],
         *,
         start: int,
         batch: int,
@@ -68,7 +69,7 @@ class StoreOutput:
         left = self._find(folder) if known else None
         self._appender = Appender(folder, options, threads, resumes=folder.shards > 0 or left is not None)
         if self._appender.fixed is None:
-            self.first = FirstInputs(self._appender, self._first_log, classes)
+            self.first = FirstInputs(self._appender, self._first_log, hints)
             self.next_input = self.first.restore(start)
             if self.first.waiting and self.first.collected.is_full:
                 self._write_first()
@@ -171,8 +172,7 @@ class StoreOutput:
             if each in sizes:
                 collecting.take(result.samples[each], sizes[each], result.labels_kept)
             # Without their handles, which may be whole samples: there may be many inputs without samples.
-            entry = InputEntry(*inputs[each][1:], samples=result.counts[each])
-            collecting.waiting.append(WaitingInput(first + each, entry))
+            collecting.waiting.append(WaitingInput(first + each, InputEntry.of(inputs[each], result.counts[each])))
         collecting.end_unit(first + unit.stop)
 
     def _encoded(self, result: RawResult, start: int) -> EncodedResult:

@@ -1,20 +1,19 @@
 """The result of a dry run: ``print(cw.pack(..., limit=200))``."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from cordwood.common.html import Printed
 from cordwood.common.numbers import clock_text, few_digits, rough_milliseconds
-from cordwood.common.tables import section, table
+from cordwood.common.tables import folded, section, table, terminal_width
 from cordwood.common.text import counted, human, printable
 from cordwood.packing.report.startup_cost import advice, counts
 from cordwood.store import StoreInspection, plan_lines
 
 _HEADINGS = ("", "a sample", "all", "")
 _FIELDS = ("field", "before", "after", "ratio")
-_GIVE_WAY = ((3, 12), (0, 12))
+_GIVE_WAY = ((3, 12), (0, 12), (3, 0))
 _FULL = 0.9  # of the free space: other programs write too
 _HARDLY = 0.8  # of the time to preprocess: the difference of two times that near each other is mostly noise
 
@@ -34,6 +33,7 @@ class Estimate(Printed):
     seconds a sample on one core: ``preprocess_seconds`` to read and transform, ``encode_seconds`` to encode, and
     ``read_seconds`` to read it back in batches of 64. ``starting_seconds`` are those until workers can begin, 0 where
     they do not matter; ``stops_at_failures`` tells whether packing would stop at inputs like those that ``failed``.
+    ``notes`` are what else to know, such as inputs of which the first frame alone was read.
     """
 
     source: str
@@ -56,6 +56,7 @@ class Estimate(Printed):
     inspection: StoreInspection
     starting_seconds: float = 0.0
     stops_at_failures: bool = False
+    notes: tuple[str, ...] = ()
 
     # ---- the whole ---------------------------------------------------------------------------------------------------
 
@@ -135,6 +136,7 @@ class Estimate(Printed):
             },
             "epochs": self.epochs,
             "verdict": self.verdict,
+            "notes": list(self.notes),
             "fields": [
                 {"name": row.name, "plan": row.plan, "before": row.before, "after": row.after, "ratio": row.ratio}
                 for row in self.inspection.fields
@@ -144,7 +146,7 @@ class Estimate(Printed):
     # ---- text --------------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+        width = terminal_width(120)
         whole = "" if self.of_inputs is None else f" of {self.of_inputs:,}"
         spread = "the first ones" if self.of_inputs is None else "spread evenly"
         lines = [f"dry run: {counted(self.inputs, 'input')}{whole} of {printable(self.source)}, {spread}", ""]
@@ -154,7 +156,7 @@ class Estimate(Printed):
         lines += section("failed", [*self.failures], width)
         if self.failed > len(self.failures):
             lines.append(f"          {self.failed:,} failed in all")
-        return "\n".join([*lines, "", *self._last_words()])
+        return folded([*lines, "", *self._last_words()])
 
     def _fields(self) -> Iterator[tuple[str, str, str, str]]:
         for row in self.inspection.fields:
@@ -195,6 +197,7 @@ class Estimate(Printed):
         return f"{human(self.free_bytes)} free on its disk"
 
     def _last_words(self) -> Iterator[str]:
+        yield from (f"note: {printable(note)}" for note in self.notes)
         if self.failed and self.stops_at_failures:
             yield (
                 "packing would stop at the first input that fails: mend or remove such files, or leave them out with "

@@ -11,10 +11,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from cordwood.common.numbers import clock_text, factor, rate_text
-from cordwood.common.text import human
+from cordwood.common.text import human, printable, shortened
 
 _WINDOW = 60.0  # seconds that the rate is an average over
 _SHORTEST = 1.0  # seconds after which there is one
+_SHORTEST_NAME = 12
 _NARROWEST_BAR, _WIDEST_BAR = 8, 40
 _SOON = "12:34 left"  # as wide as what the bar must leave room for
 _USUAL = f"1,234 samples/s  {_SOON}  123.4 MB  12.3x smaller"  # and as what it leaves room for if it can
@@ -30,7 +31,8 @@ class PackProgress:
 
     Everything is counted from the beginning of the job, over all its runs; ``resumed`` inputs were done before this
     one began, and ``seconds`` are those of this run. ``of_inputs`` is None where nobody knows how many there are;
-    ``workers`` are the processes that do the work.
+    ``workers`` are the processes that do the work. Where none of them has finished anything for five seconds,
+    ``waiting_for`` is the input that one has worked on longest, and for how many seconds; else it is None.
     """
 
     inputs: int = 0
@@ -44,6 +46,7 @@ class PackProgress:
     seconds: float = 0.0
     resumed: int = 0
     workers: int = 0
+    waiting_for: tuple[str, float] | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -96,12 +99,13 @@ class RateMeter:
         return (self._points[-1][which] - self._points[0][which]) / (self._points[-1][0] - self._points[0][0])
 
 
-def parts(state: PackProgress, pace: RateMeter) -> list[str]:
+def parts(state: PackProgress, pace: RateMeter, longest_name: int = 1000) -> list[str]:
     """What there is to tell, the most important first."""
     rate, left = pace.samples_per_second, pace.seconds_left(state)
     told = [
         *_counted(state),
         _starting(state),
+        _waiting(state, longest_name),
         f"{rate_text(rate)} samples/s" if rate else "",
         "" if left is None else f"{clock_text(left)} left",
         f"{state.failed:,} failed" if state.failed else "",
@@ -114,8 +118,13 @@ def parts(state: PackProgress, pace: RateMeter) -> list[str]:
 
 def line(state: PackProgress, pace: RateMeter, width: int) -> str:
     """One line that fits; what is least important gives way. The bar keeps its place and length for the whole run."""
-    told = parts(state, pace)
-    if cells := _bar_cells(state, width):
+    cells = _bar_cells(state, width)
+    bar = cells + 4 if cells else 0
+    room = width - len("  ".join([*_counted(state), "at  for 12:34:56"])) - bar
+    if state.waiting_for is not None and room < _SHORTEST_NAME:
+        cells, room = 0, room + bar
+    told = parts(state, pace, max(room, _SHORTEST_NAME))
+    if cells:
         full = int(cells * (state.fraction or 0.0))
         told.insert(1, f"[{'#' * full}{'.' * (cells - full)}]")
     while len(told) > 1 and len("  ".join(told)) > width:
@@ -146,9 +155,17 @@ def _counted(state: PackProgress) -> list[str]:
 
 def _starting(state: PackProgress) -> str:
     """Processes import torch before they do anything."""
-    if not state.workers or state.inputs > state.resumed:
+    if not state.workers or state.inputs > state.resumed or state.waiting_for is not None:
         return ""
     return f"starting {state.workers} worker{'s' * (state.workers > 1)}"
+
+
+def _waiting(state: PackProgress, longest_name: int) -> str:
+    """The input that others wait for, when nothing has finished for a while."""
+    if state.waiting_for is None:
+        return ""
+    name, seconds = state.waiting_for
+    return f"at {shortened(printable(name), longest_name)} for {clock_text(seconds)}"
 
 
 def _change(ratio: float) -> str:

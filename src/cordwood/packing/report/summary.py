@@ -10,7 +10,7 @@ import torch
 
 from cordwood.common.html import Printed, bars, plain, together
 from cordwood.common.numbers import clock_text, factor, rate_text
-from cordwood.common.tables import fit, table_line
+from cordwood.common.tables import fit, folded, table_line
 from cordwood.common.text import counted, human, printable
 from cordwood.packing.report.startup_cost import counts
 from cordwood.store import open as open_store
@@ -32,9 +32,10 @@ class Packed(Printed):
     Numbers are those of the whole job, over all its runs; ``seconds`` are those of this one, before which
     ``resumed_inputs`` and ``resumed_samples`` were there already, and ``starting_seconds`` of them passed until the
     first worker could begin. ``bytes_in`` are those of the files that were read, 0 where there are none; ``raw_bytes``
-    those of the samples' values; ``stored_bytes`` those of the store. ``torch_save_bytes`` is what one file a sample
-    would take, by what torch.save adds to the first samples. ``errors`` is the file that tells about the inputs that
-    failed.
+    those of the samples' values; ``stored_bytes`` those of the store, all files of its folder. ``torch_save_bytes`` is
+    what one file a sample would take, by what torch.save adds to the first samples. ``errors`` is the file that tells
+    about the inputs that failed. ``more_frames`` inputs are animations, or TIFF files of several pages, of which the
+    first frame alone was read.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Packed(Printed):
     part: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     starting_seconds: float = 0.0
+    more_frames: int = 0
 
     @property
     def ratio(self) -> float | None:
@@ -87,7 +89,7 @@ class Packed(Printed):
         part = "" if self.part is None else f", part {self.part[0]} of {self.part[1]}"
         lines = [f"{printable(self.path)}{part}", *(table_line(row, widths, right={1}) for row in rows)]
         lines += [f"note: {printable(note)}" for note in self.notes]
-        return "\n".join([*lines, f"next: ds = cw.open({self.path!r})"])
+        return folded([*lines, f"next: ds = cw.open({self.path!r})"])
 
     def _rows(self) -> list[tuple[str, str, str]]:
         rate = self.samples_per_second
@@ -126,6 +128,18 @@ class Packed(Printed):
         return [("", "", beside)] if beside else []
 
 
+def frames_note(count: int, inputs: int, example: str | None, *, kept: bool) -> str:
+    """What to say of inputs with several frames, of which the first alone was read."""
+    such = f" (such as {example})" if example is not None else ""
+    has = "has" if count == 1 else "have"
+    what = "reading decodes the first one of each" if kept else "the first one of each was read"
+    instead = " in place of keep_encoded" if kept else ""
+    return (
+        f"{count:,} of {counted(inputs, 'input')}{such} {has} more than one frame, and {what}; "
+        f'frames="all" (--frames all){instead} gives all of them'
+    )
+
+
 def _compared(stored: int, nbytes: int, whose: str) -> str:
     """What the stored bytes are beside others; nothing if one of them is not known."""
     if not stored or not nbytes:
@@ -156,9 +170,3 @@ def saved_bytes(sample: Any) -> int:
     file = io.BytesIO()
     torch.save(sample, file)
     return len(file.getbuffer())
-
-
-def store_bytes(store: Path) -> int:
-    """Bytes of all files in a store's folder; but not of its lock, which is empty when it is released."""
-    files = (path for path in store.rglob("[!.]*") if path.is_file() and not path.is_symlink())
-    return sum(path.stat().st_size for path in files)

@@ -6,5 +6,5 @@ Reading order:
 * ``export`` - writes one file per sample
 * ``export_names`` - the names of these files
 
-Imports ``transform``, ``journal``, ``store``, ``tensors`` and ``common``; used by ``cli``.
+Imports ``transform``, ``journal``, ``store``, ``tensors``, ``codecs`` and ``common``; used by ``cli``.
 """

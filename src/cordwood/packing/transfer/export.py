@@ -8,10 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
+from cordwood.codecs import Goal
 from cordwood.common.arguments import one_of
 from cordwood.common.html import Printed
+from cordwood.common.tables import folded
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.transfer.export_names import FileNames
 from cordwood.store import Dataset
@@ -19,7 +21,8 @@ from cordwood.store import open as open_store
 from cordwood.store.writing.options import checked_threads
 from cordwood.tensors import load, save
 
-FORMATS: Final = ("pt", "cord")
+Format = Literal["pt", "cord"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 Progress = Callable[[int, int], None]  # samples that are done, and all
 _AT_ONCE = 64  # samples that are read together
 _MOST_BYTES_AT_ONCE = 64 << 20
@@ -44,7 +47,7 @@ class Exported(Printed):
 
     def __str__(self) -> str:
         files = f"{self.files:,} {'file' if self.files == 1 else 'files'}"
-        return "\n".join([f"{self.out}: {files}, {self.bytes:,} bytes, in {self.seconds:.1f} s", *self.notes])
+        return folded([f"{self.out}: {files}, {self.bytes:,} bytes, in {self.seconds:.1f} s", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -54,11 +57,11 @@ class Exported(Printed):
 def export(
     store: str | os.PathLike[str],
     folder: str | os.PathLike[str],
-    to: str = "pt",
+    to: Format = "pt",
     *,
     overwrite: bool = False,
     compress: bool | None = None,
-    goal: str = "balanced",
+    goal: Goal = "balanced",
     types: Iterable[type] = (),
     threads: int | None = None,
     progress: Progress | None = None,

@@ -2,8 +2,8 @@
 
 Shards are made to be moved: each has its own index, and names the plans of its frames. So a merged store has links to
 the shards of the others, or copies where the file system has no links, all of their plans, and an index of its own. It
-is made in a temporary folder and renamed at the end. Stores that are parts of one job must be all of its parts, in
-their order; the merged store has the job that they make together.
+is made in a temporary folder and renamed at the end. Stores that are parts of one job must be all of its parts, and are
+joined in the order of the parts; the merged store has the job that they make together.
 """
 
 import errno
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from cordwood.common.html import Printed
+from cordwood.common.tables import folded
 from cordwood.common.text import brief
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.packing.journal import inputs, job_file
 from cordwood.packing.journal.inputs import InputEntry, InputsHeader, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.transform.identity import difference
-from cordwood.store import Schema, check_is_store, check_meanings, described, records_of
+from cordwood.store import Schema, check_is_store, check_meanings, described, index_of, store_bytes
 from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.lock import WriterLock
 from cordwood.store.format.new_folder import beside
@@ -35,7 +36,7 @@ _MISSING_SHOWN = 10
 def united(found: Sequence[tuple[Path, JobFile | None]]) -> JobFile | None:
     """The whole job, if these stores are all of its parts; None if they have nothing to do with parts.
 
-    UsageError if some are parts, but not all of one job, each once and in their order.
+    UsageError if some are parts, but not all of one job, each once.
     """
     jobs = [(path, job) for path, job in found if job is not None and job.part is not None]
     if not jobs:
@@ -48,7 +49,7 @@ def united(found: Sequence[tuple[Path, JobFile | None]]) -> JobFile | None:
         )
     for path, job in jobs[1:]:
         _check_one_job(jobs[0], (path, job))
-    _check_order([(path, job.part or (0, 0)) for path, job in jobs])
+    _check_complete([(path, job.part or (0, 0)) for path, job in jobs])
     totals = Totals()
     for _, job in jobs:
         add_totals(totals, job.totals)
@@ -79,7 +80,7 @@ def _check_one_job(one: tuple[Path, JobFile], other: tuple[Path, JobFile]) -> No
         raise UsageError(f"{first} and {path} are not parts of one job: {why}; {_OTHERWISE}")
 
 
-def _check_order(parts: Sequence[tuple[Path, tuple[int, int]]]) -> None:
+def _check_complete(parts: Sequence[tuple[Path, tuple[int, int]]]) -> None:
     count = parts[0][1][1]
     numbers = [part for _, (part, _) in parts]
     for number, (path, (part, _)) in enumerate(parts):
@@ -92,9 +93,6 @@ def _check_order(parts: Sequence[tuple[Path, tuple[int, int]]]) -> None:
             f"{len(numbers)} of {count} parts are here, missing: {shown}. Pack them with --part {(missing or [1])[0]}/"
             f"{count} and so on, and merge all; {_OTHERWISE}"
         )
-    if numbers != sorted(numbers):
-        right = " ".join(str(path) for _, path in sorted((part, path) for path, (part, _) in parts))
-        raise UsageError(f"the parts are not in their order; the samples are in the order of one run with: {right}")
 
 
 Progress = Callable[[int, int], None]  # shards that are done, and all
@@ -110,7 +108,8 @@ class Merged(Printed):
         result = cw.merge(["a.cordwood", "b.cordwood"], "all.cordwood")
         print(result.samples, result.linked, result.copied)
 
-    `linked` shards are shared with the stores they came from, and take no room of their own; `copied` ones do.
+    `bytes` is the size of the new store. `linked` shards are shared with the stores they came from, and take no room of
+    their own; `copied` ones do.
     """
 
     path: str
@@ -126,7 +125,7 @@ class Merged(Printed):
         shards = f"{self.shards:,} {'shard' if self.shards == 1 else 'shards'}"
         how = "linked, not copied" if not self.copied else f"{self.linked:,} linked, {self.copied:,} copied"
         what = f"{self.samples:,} samples of {len(self.stores)} stores in {shards}"
-        return "\n".join([f"{self.path}: {what} ({how}), {self.bytes:,} bytes", *self.notes])
+        return folded([f"{self.path}: {what} ({how}), {self.bytes:,} bytes", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -147,20 +146,25 @@ class _Part:
     def samples(self) -> int:
         return int(self.records["count"].sum())
 
+    @property
+    def number(self) -> int:
+        """Which part of its job it is; 0 if it is none."""
+        return 0 if self.job is None or self.job.part is None else self.job.part[0]
+
 
 def merge(
     stores: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str], *, progress: Progress | None = None
 ) -> Merged:
-    """Join stores into a new one, the samples of the first before those of the second.
+    """Join stores into a new one, the samples of the first before those of the second; parts of a job in their order.
 
     ::
 
         cw.merge(["a.cordwood", "b.cordwood"], "all.cordwood")
 
     No sample is read or written again: the shards are linked, or copied where the new store is on another file system.
-    All must have the same fields and classes. Parts of one job (``cw.pack(..., part="3/16")``) must be all of them, in
-    their order: then the result is what one run would have packed, and can be updated as such. The stores themselves
-    stay as they are.
+    All must have the same fields and classes. Parts of one job (``cw.pack(..., part="3/16")``) must be all of them, and
+    may be named in any order: the result is what one run would have packed, and can be updated as such. The stores
+    themselves stay as they are.
     """
     if isinstance(stores, str | os.PathLike) or not stores:
         raise UsageError("merge takes a list of stores: cw.merge(['a.cordwood', 'b.cordwood'], 'all.cordwood')")
@@ -168,18 +172,19 @@ def merge(
     target = Path(out)
     _check_paths(paths, target)
     with ExitStack() as locks:
-        parts = [locks.enter_context(_opened(path)) for path in paths]
+        parts = sorted((locks.enter_context(_opened(path)) for path in paths), key=lambda part: part.number)
         _check_alike(parts)
         job = united([(part.path, part.job) for part in parts])
         if job is not None:
             _check_packed(parts)
         with beside(target) as folder:
-            merger = _Merger(folder, parts, Merged(str(target), [str(path) for path in paths]))
+            merger = _Merger(folder, parts, Merged(str(target), [str(part.path) for part in parts]))
             merger.run(progress)
             if job is not None:
                 job_file.write(folder, job)
             elif merger.listed:
                 merger.merged.notes.append("it is made of several jobs, so it cannot be brought up to date by one")
+    merger.merged.bytes = store_bytes(target)
     return merger.merged
 
 
@@ -210,7 +215,7 @@ def _opened(path: Path) -> Iterator[_Part]:
         if job is not None and not job.complete:
             raise UsageError(f"{path} is not packed to its end: run the same `cordwood pack` again, which resumes")
         stored = manifest.read(path)
-        records = records_of(path, stored.schema)
+        records = index_of(path, stored.schema).records
         listed = all(inputs.path_of(path, shard).exists() for shard in range(len(records)))
         yield _Part(path, stored, records, job, listed)
     finally:
@@ -257,6 +262,13 @@ def _differences(one: Schema, other: Schema) -> str:
     return "; ".join(told[:_SHOWN]) + (f"; {len(told) - _SHOWN} more" if len(told) > _SHOWN else "")
 
 
+def _manifest(found: Sequence[manifest.Manifest]) -> manifest.Manifest:
+    """That of the first store; samples may lack what those of any store may lack."""
+    names = {name for one in found for name in one.optional}
+    places = found[0].schema.places if found[0].schema is not None else ()
+    return replace(found[0], optional=tuple(place.name for place in places if place.name in names))
+
+
 class _Merger:
     """The new store, and what was put into it so far."""
 
@@ -265,7 +277,7 @@ class _Merger:
         self.listed = any(part.is_listed and len(part.records) for part in parts)
         self._folder = folder
         self._parts = parts
-        self._new = NewStore(folder, next(part.manifest for part in parts if part.manifest.schema is not None))
+        self._new = NewStore(folder, _manifest([part.manifest for part in parts if part.manifest.schema is not None]))
         self._totals = Totals()  # of the stores before
         self._last = Totals()  # up to the last shard, of its store alone
         self._position = Position()
@@ -298,7 +310,6 @@ class _Merger:
         if self.listed:
             self._take_inputs(part, shard, number)
         self.merged.shards, self.merged.samples = self._new.shards, self._new.samples
-        self.merged.bytes += ends.file_size
 
     def _take_inputs(self, part: _Part, shard: int, number: int) -> None:
         """The list of a shard's inputs, as that of a shard of one job."""

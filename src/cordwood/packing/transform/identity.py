@@ -19,14 +19,14 @@ import struct
 import sys
 from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from cordwood.packing.transform.function_source import Used, closure_values, source_of, used_globals, without_comments
-from cordwood.sources import is_own_file, module_name
+from cordwood.sources import MAIN, is_own_file, module_name
 
 _DEEPEST = 60
 _MOST_OF_DATA = 1 << 20  # bytes of an array
@@ -52,14 +52,25 @@ def identity_of(transform: Any, version: str | None = None) -> TransformIdentity
     }
 
 
-def contents_of(origin: Any) -> str:
-    """A hash of the object that samples come from: of its code and state as for a transform, of large data a part.
+class Contents(NamedTuple):
+    """Hashes of an object: of its code and state, and of the text of its functions alone."""
+
+    everything: str
+    code: str
+
+
+def contents_of(origin: Any) -> Contents:
+    """Hashes of the object that samples come from: of its code and state as for a transform, of large data a part.
 
     ::
 
-        contents_of(dataset)                # another one for the same class with other arguments
+        contents_of(dataset).everything     # another one for the same class with other arguments
+        contents_of(dataset).code           # the same one: no value counts, so a dataset may grow
     """
-    return _Digester(frozenset(), most=_MOST_OF_DATA).digest(origin)
+    digester = _Digester(frozenset(), most=_MOST_OF_DATA)
+    everything = digester.digest(origin)
+    code = "\0".join(sorted(digester.code)).encode("utf-8", "surrogatepass")
+    return Contents(everything, hashlib.blake2b(code, digest_size=16).hexdigest())
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -122,6 +133,7 @@ class _Digester:
         self._most = most
         self._digests: dict[int, bytes] = {}
         self._kept: list[Any] = []  # so that no two things have one id
+        self.code: set[str] = set()  # names and texts of the user's functions that were found
 
     def digest(self, value: Any) -> str:
         self._feed(value, 0)
@@ -204,7 +216,9 @@ class _Digester:
         if text is None:
             self._code(code, depth)
         else:
-            self._put("source", without_comments(text))
+            text = without_comments(text)
+            self._put("source", text)
+        self.code.add(f"{_full_name(function)} {code.co_code.hex() if text is None else text}")
         self._feed_all("defaults", (function.__defaults__, function.__kwdefaults__), depth)
         self._feed_all("closure", closure_values(function), depth)
         for used in used_globals(code, function.__globals__):
@@ -244,7 +258,7 @@ class _Digester:
             return False
         if module_name.partition(".")[0] == "cordwood":
             return False  # also in a checkout: a new version of it does not change what a transform is
-        if module_name == "__main__" or module_name.partition(".")[0] in self._own:
+        if module_name in MAIN or module_name.partition(".")[0] in self._own:
             return True
         module = sys.modules.get(module_name)
         file = getattr(module, "__file__", None)

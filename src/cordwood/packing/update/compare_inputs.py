@@ -101,7 +101,7 @@ def _by_number(store: Path, source: Source, shards: int) -> UpdatePlan:
     if source.count is not None and source.count < known:
         raise UsageError(
             f"{store} holds {known:,} inputs, and the source has {source.count:,} now: which ones are gone cannot be "
-            "told, since they have no names; pack to a new store"
+            f"told, since they have no names; pack to another path, or delete {store} to pack it anew"
         )
     added = 0 if source.count is None else source.count - known
     return UpdatePlan([None] * shards, kept=known, added=added, finished=known)

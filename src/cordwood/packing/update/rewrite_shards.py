@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from cordwood.errors import FormatError
+from cordwood.common.text import brief, counted
+from cordwood.errors import FormatError, PackError
 from cordwood.packing.journal import inputs
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position, ShardInputs, Totals
@@ -30,6 +31,8 @@ from cordwood.store.writing.shard_copy import NewStore, opened_shard
 
 FIRST = 1 << 40  # numbers of inputs that are done again: no other input has the seeds that follow from them
 _GROWTH = 2  # a shard may become so many times as large as others before it is cut in two
+
+_MOST_SHOWN = 3  # inputs in a message
 
 OnFailure = Callable[[int, Input, Failure], None]
 
@@ -75,6 +78,10 @@ class Rewriting:
         self._begun = 0  # samples, in shards told of, of an input that goes on
         self._inputs = 0
         self._last: str | None = None
+        self._stored = 0  # inputs with samples in the old store that were done again
+        self._lost: list[_RedoneInput] = []  # the first of those that failed
+        self._losses = 0
+        self._samples = 0  # of the new store
         self._walk = self._walking()
         self._has_ended = False
         self._go_on(None)
@@ -107,6 +114,29 @@ class Rewriting:
 
     def checkpoint(self) -> None:
         """Nothing is kept of a rewriting that is interrupted: the old store is as it was."""
+
+    def refuse_loss(self) -> None:
+        """PackError if the new store lost the samples of all inputs that were done again, for a common cause.
+
+        A single input that fails beside others is what skipping is for.
+        """
+        empty = self._stored > 0 and not self._samples
+        if self._losses and (empty or self._losses == self._stored > 1):
+            shown = "; ".join(
+                f"{brief(each.one.name)}: {each.failure.error}" for each in self._lost if each.failure is not None
+            )
+            many = "all " if self._losses == self._stored > 1 else ""
+            raise PackError(
+                f"{many}{counted(self._losses, 'input')} that the store has samples of and that changed in the source "
+                f"failed: {shown}{'; ...' if self._losses > len(self._lost) else ''}. The update would remove their "
+                f"samples, so {self._store} is left as it was: repair the inputs or remove them from the source, or "
+                "pack to another path"
+            )
+        if empty and not self._plan.added:
+            raise PackError(
+                f"the transform drops {counted(self._stored, 'input')} that the store has samples of and that changed "
+                f"in the source, and no sample would be left: {self._store} is left as it was"
+            )
 
     def finish(self) -> None:
         """Put the rest in its place, durably."""
@@ -165,19 +195,24 @@ class Rewriting:
                 self._copy(source.samples(start, place))
                 start = place = place + samples
                 if decisions[number] == REDO:
-                    self._add_done((yield))
+                    self._add_done((yield), had_samples=samples > 0)
             if place != count:
                 raise _other_list(told, count)
             self._copy(source.samples(start, place))
         self._end_shard()
 
-    def _add_done(self, done: _RedoneInput) -> None:
+    def _add_done(self, done: _RedoneInput, *, had_samples: bool) -> None:
         """The samples of an input that was done again."""
         one = done.one
+        self._stored += had_samples
+        if had_samples and done.failure is not None:
+            self._losses += 1
+            if len(self._lost) < _MOST_SHOWN:
+                self._lost.append(done)
         if done.failure is not None:
             self._failed(self._inputs, one, done.failure)
         if done.samples <= 0:
-            self._note(InputEntry(one.name, one.size, one.stamp, done.samples))
+            self._note(InputEntry.of(one, done.samples))
         for part in done.parts:
             start = 0
             while start < len(part):
@@ -186,7 +221,7 @@ class Rewriting:
                 shard = self._opened()
                 end = start + shard.room_for(part.sizes[start:])
                 shard.add(part.part(start, end))
-                self._note(InputEntry(one.name, one.size, one.stamp, end - start))
+                self._note(InputEntry.of(one, end - start))
                 start = end
 
     def _copy(self, parts: Iterator[Encoded]) -> None:
@@ -217,6 +252,7 @@ class Rewriting:
 
     def _note(self, entry: InputEntry) -> None:
         self._lines.add(entry)
+        self._samples += max(entry.samples, 0)
         if entry.name != self._last:
             self._inputs += 1
         self._last = entry.name
@@ -245,6 +281,7 @@ class Rewriting:
             totals.dropped += not so_far and entry.samples == 0
             totals.failed += entry.samples == FAILED
             totals.bytes_in += entry.size or 0
+            totals.more_frames += entry.more_frames
         totals.raw_bytes += raw_bytes
         after = Position(totals.inputs, self._begun)
         inputs.write(self._folder, number, first, after, replace(totals), lines.text())

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
-from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.packing.journal import inputs, job_file, shard_log
 from cordwood.packing.journal.failure_policy import Failures, listed
@@ -29,6 +28,7 @@ from cordwood.packing.journal.inputs import FAILED, InputEntry, Lines, Position,
 from cordwood.packing.journal.job_file import UPDATING, JobFile
 from cordwood.packing.report.progress import PackProgress
 from cordwood.packing.transform.identity import difference
+from cordwood.packing.update.check_schema import check_classes, check_fields
 from cordwood.packing.update.compare_inputs import UpdatePlan, compare, gathered
 from cordwood.packing.update.rewrite_shards import FIRST, Rewriting
 from cordwood.packing.update.swap_folders import exchanged, recover
@@ -87,6 +87,10 @@ class Remaining(Source):
         return self._source.classes
 
     @property
+    def varying(self) -> Sequence[str]:
+        return self._source.varying
+
+    @property
     def absent(self) -> Mapping[str, str]:
         return self._source.absent
 
@@ -102,6 +106,7 @@ def update(
     now: JobFile,
     *,
     workers: int,
+    timeout: float | None,
     failures: Failures,
     accept_changed_transform: bool,
     report: Report,
@@ -121,14 +126,16 @@ def update(
         return run(source)
     folder = open_folder(dest, "resume")
     try:
-        _check_classes(folder, source)
+        check_classes(folder, source)
+        if now.transform.get("name") is None:
+            check_fields(folder, source, now.options["fields"])
         plan = compare(dest, source, folder.shards, batch=job.batch, retry_failed=retry_failed)
         if _unmarked(before.fingerprint) != now.fingerprint or plan.rewrites:
             shard_log.remove_unfinished(dest, keep=None)  # it was made of another list of inputs
             FirstSamplesLog(dest).remove()
         if plan.rewrites:
             kept, failures.kept = failures.kept, "the store is as it was before the update"
-            rewriting = _rewrite(folder, plan, source, job, now, workers, failures, report)
+            rewriting = _rewrite(folder, plan, source, job, now, workers, timeout, failures, report)
             failures.kept = kept
             _tell_failures_anew(dest, rewriting.shards, failures.log)
             plan.finished = rewriting.totals.inputs
@@ -140,7 +147,7 @@ def update(
     finished = job_file.require(dest)
     if finished.totals is not None and plan.listed is not None:
         _list_rest(dest, remaining, finished.totals, failures.log)
-    job_file.write(dest, replace(finished, fingerprint=now.fingerprint, contents=now.contents))
+    job_file.write(dest, replace(finished, fingerprint=now.fingerprint, contents=now.contents, code=now.code))
     return made
 
 
@@ -163,17 +170,6 @@ def _check_same(dest: Path, before: JobFile, now: JobFile, accept_changed_transf
     job_file.check_same(dest, same_list, now, accept_changed_transform=accept_changed_transform)
 
 
-def _check_classes(folder: OpenFolder, source: Source) -> None:
-    """A new class would change the numbers of others, and the labels of what is packed would be wrong."""
-    for entry in folder.manifest.fields if folder.manifest is not None else ():
-        names = source.classes.get(entry.name)
-        if entry.classes is not None and names is not None and tuple(names) != entry.classes:
-            raise UsageError(
-                f"the classes of {entry.name!r} are {brief(list(names))} now, but {folder.path} was packed with "
-                f"{brief(list(entry.classes))}: the labels that are stored would mean other ones; pack to a new store"
-            )
-
-
 # ---- shards that change ----------------------------------------------------------------------------------------------
 
 
@@ -184,6 +180,7 @@ def _rewrite(
     job: Job,
     now: JobFile,
     workers: int,
+    timeout: float | None,
     failures: Failures,
     report: Report,
 ) -> Rewriting:
@@ -193,9 +190,15 @@ def _rewrite(
         progress = PackProgress(of_inputs=len(redone), workers=workers)
         rewriting = Rewriting(folder.path, new, plan, failures, progress)
         try:
-            engine = Engine(job, Tasks(iter(redone), FIRST, None, job.batch), rewriting, workers)
+            engine = Engine(job, Tasks(iter(redone), FIRST, None, job.batch), rewriting, workers, timeout)
+
+            def step() -> None:
+                seconds = time.monotonic() - began
+                report(replace(rewriting.progress, seconds=seconds, waiting_for=engine.waiting_for()))
+
             with Interruption() as interrupted:
-                engine.run(lambda: report(replace(rewriting.progress, seconds=time.monotonic() - began)), interrupted)
+                engine.run(step, interrupted)
+            rewriting.refuse_loss()
             rewriting.finish()
         finally:
             rewriting.stop()
@@ -217,7 +220,7 @@ def _list_rest(dest: Path, remaining: Remaining, totals: Totals, log: Path) -> N
     failed = _failures(log)
     lines = Lines(told.lines)
     for one in islice(remaining.inputs(told.after.input), totals.inputs - told.after.input):
-        lines.add(InputEntry(one.name, one.size, one.stamp, FAILED if one.name in failed else 0))
+        lines.add(InputEntry.of(one, FAILED if one.name in failed else 0))
     inputs.write(dest, shard, told.first, Position(totals.inputs), totals, lines.text())
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from cordwood.errors import CordwoodError, PackError
 from cordwood.packing.journal.failure import Failure
 from cordwood.packing.workers.one_thread import one_thread
-from cordwood.packing.workers.pool import QUEUED, Died, Pool
+from cordwood.packing.workers.pool import QUEUED, Died, Event, Overdue, Pool
 from cordwood.packing.workers.tasks import Tasks, size_of
 from cordwood.packing.workers.work import Job, RawResult, Result, Work
 from cordwood.packing.workers.worker import NOWHERE, Finished, Task
@@ -27,6 +27,7 @@ _WINDOW = 8  # tasks a worker that may be done or under way behind the next one 
 _MOST_BUFFERED = 256 << 20  # bytes of inputs that are being done, and of frames that wait for their turn
 _MOST_NAMES = 3
 _MOST_DEATHS = 3  # of workers that did no input at all, one after the other
+_SILENCE = 5.0  # seconds without a result after which the input that is being done is named
 
 _LOG = logging.getLogger("cordwood.pack")
 
@@ -48,13 +49,16 @@ class Sink(Protocol):
 
 
 class Engine:
-    """Does tasks; `workers` is 0 for a job without other processes."""
+    """Does tasks; `workers` is 0 for a job without other processes, which cannot have a `timeout`."""
 
-    def __init__(self, job: Job, tasks: Tasks, output: Sink, workers: int) -> None:
+    def __init__(self, job: Job, tasks: Tasks, output: Sink, workers: int, timeout: float | None = None) -> None:
         self._job = job
         self._tasks = tasks
         self._output = output
         self._workers = workers
+        self._timeout = timeout
+        self._pool: Pool | None = None
+        self._heard_at = time.monotonic()  # of a result, or of the beginning
         self._next = tasks.first  # the input that is to be written next
         self._under_way: dict[int, Sequence[Input]] = {}  # by the first of a task
         self._sent: dict[int, int] = {}  # bytes that were sent for them
@@ -96,12 +100,13 @@ class Engine:
                 result = work.do(*task)
             self._tasks.learn_size(len(inputs), sum(map(size_of, task.handles)))
             self._tasks.learn(result)
-            self._output.take(task.first, inputs, result)
+            self._output.take(task.first, _told(inputs, result), result)
             self._tick(report)
 
     def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
         began = time.monotonic()
-        with Pool(self._job, self._workers) as pool:
+        with Pool(self._job, self._workers, self._timeout) as pool:
+            self._pool, self._heard_at = pool, began
             while not stop():
                 pool.fix_schema(self._output.fixed)
                 self._submit(pool)
@@ -117,6 +122,7 @@ class Engine:
         """Keep the workers busy, as long as what they do can be kept."""
         while pool.has_room:
             if self._again:
+                self._again.sort(key=lambda each: each[0].first)
                 task, inputs = self._again.pop(0)
             elif self._has_ended or not self._has_room:
                 return
@@ -137,11 +143,14 @@ class Engine:
         nbytes = self._buffered + sum(self._sent.values())
         return tasks < window * self._workers and nbytes < _MOST_BUFFERED
 
-    def _on_event(self, event: Finished | Died) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, Died):
             self._on_worker_death(event)
+        elif isinstance(event, Overdue):
+            self._on_timeout(event)
         else:
             self._early_deaths = 0
+            self._heard_at = time.monotonic()
             self._tasks.learn(event.result)
             del self._sent[event.first]
             # Without their handles, which may be whole samples: it may be long until it is their turn.
@@ -155,8 +164,8 @@ class Engine:
             first = self._next
             inputs, result = self._done.pop(first)
             self._buffered -= result.nbytes
-            self._output.take(first, inputs, result)
-            self._next = first + len(inputs)
+            self._output.take(first, _told(inputs, result), result)
+            self._next = self._tasks.behind(first + len(inputs))
 
     def _on_worker_death(self, died: Died) -> None:
         """Another worker does what a dead one had; the unit that it was at goes alone, or is given up."""
@@ -167,36 +176,72 @@ class Engine:
                     f"{self._early_deaths} worker processes in a row died before they did anything; "
                     f"the last one {died.how}. What they printed is above; workers=0 does everything in this process"
                 )
-        for task in died.tasks:
+        for task, inputs in self._taken_back(died.tasks, died.at):
+            self._deaths[task.first] = self._deaths.get(task.first, 0) + 1
+            self._note_death(died, task.first, inputs)
+            if self._deaths[task.first] > 1:
+                error = f"the worker process that did it {died.how}, for the second time{died.advice}"
+                self._give_up(task, inputs, Failure(error, f"{error}; workers=0 (--workers 0) shows where"))
+            else:
+                self._again.append((task, inputs))
+
+    def _on_timeout(self, event: Overdue) -> None:
+        """What took too long has failed; another worker does what else the one that was killed had."""
+        at = event.at
+        for task, inputs in self._taken_back(event.tasks, NOWHERE if at is None else at.first):
+            assert at is not None and self._timeout is not None  # noqa: PT018, S101 - for the type checker
+            failure = Failure.of_timeout(self._timeout, at.seconds, at.inputs)
+            place = at.first - task.first
+            _LOG.warning(
+                "%s took longer than timeout=%g: a worker process was killed after %.1f s, and replaced",
+                _called(at.first, inputs[place : place + at.inputs]),
+                self._timeout,
+                at.seconds,
+            )
+            if at.inputs >= len(inputs):
+                self._give_up(task, inputs, failure)
+            else:  # reading one of a batch, which is done without it
+                failed = {**task.failed, at.first: failure}
+                self._again.append((task._replace(failed=failed), inputs))
+
+    def _taken_back(self, tasks: Sequence[Task], at: int) -> list[tuple[Task, Sequence[Input]]]:
+        """Let other workers do the tasks of a dead one; but return the unit of input `at`, if it is in one of them."""
+        found: list[tuple[Task, Sequence[Input]]] = []
+        for task in tasks:
             inputs = self._under_way.pop(task.first)
             del self._sent[task.first]
-            place = died.at - task.first
-            if died.at == NOWHERE or not 0 <= place < len(inputs):
+            place = at - task.first
+            if at == NOWHERE or not 0 <= place < len(inputs):
                 self._again.append((task, inputs))
                 continue
-            end = min(place + self._job.batch, len(inputs))
-            self._deaths[died.at] = self._deaths.get(died.at, 0) + 1
-            self._note_death(died, inputs[place:end])
-            for start, stop in ((0, place), (place, end), (end, len(inputs))):
-                if start < stop and not (start == place and self._deaths[died.at] > 1):
-                    self._again.append((Task(task.first + start, task.handles[start:stop]), inputs[start:stop]))
-            if self._deaths[died.at] > 1:
-                self._give_up(died, inputs[place:end])
-        self._again.sort(key=lambda each: each[0].first)
+            begin = place - place % self._job.batch
+            end = min(begin + self._job.batch, len(inputs))
+            for start, stop in ((0, begin), (begin, end), (end, len(inputs))):
+                if start < stop:
+                    part = task._replace(first=task.first + start, handles=task.handles[start:stop])
+                    (found if start == begin else self._again).append((part, inputs[start:stop]))
+        return found
 
-    def _note_death(self, died: Died, inputs: Sequence[Input]) -> None:
+    def _note_death(self, died: Died, first: int, inputs: Sequence[Input]) -> None:
         """At once: somebody may be there to see that memory runs out."""
-        names = [one.name for one in inputs if one.name is not None]
-        number = f"input {died.at}" if len(inputs) == 1 else f"inputs {died.at} to {died.at + len(inputs) - 1}"
-        which = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "") or number
+        which = _called(first, inputs)
         note = f"a worker process {died.how} while it did {which}; another one took its place{died.advice}"
         self.notes.append(note)
         _LOG.warning("%s", note)
 
-    def _give_up(self, died: Died, inputs: Sequence[Input]) -> None:
-        error = f"the worker process that did it {died.how}, for the second time{died.advice}"
-        failure = Failure(error, f"{error}; workers=0 (--workers 0) shows where")
-        self._finish(died.at, inputs, RawResult.of_failures([failure] * len(inputs)))
+    def _give_up(self, task: Task, inputs: Sequence[Input], failure: Failure) -> None:
+        failures = [task.failed.get(number, failure) for number in range(task.first, task.first + len(inputs))]
+        self._finish(task.first, [Input(None, *one[1:]) for one in inputs], RawResult.of_failures(failures))
+
+    def waiting_for(self) -> tuple[str, float] | None:
+        """What a worker has been doing longest, and for how many seconds; None while results come."""
+        at = self._pool.slowest() if self._pool is not None else None
+        if at is None or time.monotonic() - self._heard_at < _SILENCE:
+            return None
+        for first, inputs in self._under_way.items():
+            if first <= at.first < first + len(inputs):
+                return _called(at.first, inputs[at.first - first :][: at.inputs]), at.seconds
+        return None
 
     def _tick(self, report: Step) -> None:
         report()
@@ -206,3 +251,17 @@ class Engine:
             took = time.monotonic() - now
             self._pause = min(2 * self._pause, CHECKPOINT_SECONDS)
             self._checkpoint_at = now + took + max(self._pause, _CHECKPOINT_SHARE * took)
+
+
+def _called(first: int, inputs: Sequence[Input]) -> str:
+    """Inputs in a message: the names of a few, or their numbers if they have no names."""
+    names = [one.name for one in inputs if one.name is not None]
+    number = f"input {first}" if len(inputs) == 1 else f"inputs {first} to {first + len(inputs) - 1}"
+    return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "") or number
+
+
+def _told(inputs: Sequence[Input], result: Result) -> Sequence[Input]:
+    """Inputs with what was found out about them when they were read."""
+    if not result.more_frames:
+        return inputs
+    return [one._replace(more_frames=place in result.more_frames) for place, one in enumerate(inputs)]

@@ -5,7 +5,8 @@
         for event in pool.wait(timeout=0.2):
             ...
 
-What happens is told as events: a task is done, or a worker is dead and these tasks were its.
+What happens is told as events: a task is done, a worker is dead and these tasks were its, or a worker was killed since
+an input of these tasks took too long.
 """
 
 import json
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,15 +28,15 @@ from typing import Any, NamedTuple, Self
 import cloudpickle
 
 from cordwood.errors import PackError, StorageError, UsageError
-from cordwood.packing.workers.wire import Parts, receive, send, unpack
+from cordwood.packing.workers.wire import Parts, packed, receive, unpack, write
 from cordwood.packing.workers.work import Job
-from cordwood.packing.workers.worker import NOWHERE, PLACE, Finished, JobRejected, Task
+from cordwood.packing.workers.worker import NO_PLACE, PLACE, Finished, JobRejected, Task
 from cordwood.sources import dumps
 from cordwood.store.writing.first_samples import FixedSchema
 
 QUEUED = 2  # tasks that a worker has: one that it does, and one that waits so that it need not
 _PATIENCE = 5  # seconds for a worker to end by itself
-_LISTENING = 1  # seconds for its listener, which ends at once unless a process of the worker's own has its pipe
+_LISTENING = 1  # seconds for its threads, which end at once unless a process of the worker's own has their pipes
 _BOOT = (
     "import json,sys; sys.path[:]=json.loads(sys.argv[1]); "
     "from cordwood.packing.workers.worker import main; main(*map(int,sys.argv[2:]))"
@@ -44,7 +46,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS
 
 
 class Died(NamedTuple):
-    """A worker is dead, and was replaced. `at` is the first input of the unit it was doing, -1 if it did none."""
+    """A worker is dead, and was replaced. `at` is the input, or the first one, it was doing, -1 if it did none."""
 
     at: int
     tasks: list[Task]
@@ -57,10 +59,28 @@ class Died(NamedTuple):
         return "; the system does that when memory runs out: try fewer workers" if killed else ""
 
 
-class Pool:
-    """Processes that do tasks."""
+class UnderWay(NamedTuple):
+    """What a worker is doing: `inputs` of them, from number `first` on, for so many seconds."""
 
-    def __init__(self, job: Job, workers: int) -> None:
+    first: int
+    inputs: int
+    seconds: float
+
+
+class Overdue(NamedTuple):
+    """A worker took longer than the timeout, was killed and replaced; `at` is None if it was just done with that."""
+
+    at: UnderWay | None
+    tasks: list[Task]
+
+
+Event = Finished | Died | Overdue
+
+
+class Pool:
+    """Processes that do tasks; one that takes more than `timeout` seconds for one or a batch of inputs is killed."""
+
+    def __init__(self, job: Job, workers: int, timeout: float | None = None) -> None:
         try:
             self._job = dumps(job)
         except Exception as error:  # whatever the caller's objects raise
@@ -68,6 +88,7 @@ class Pool:
                 f"the source or the transform cannot be sent to worker processes ({type(error).__name__}: {error}): "
                 "open files, database handles and locks where they are used, or do without workers (workers=0)"
             ) from error
+        self._timeout = timeout
         self._fixed: FixedSchema | None = None
         self._arrived: queue.SimpleQueue[tuple[_Worker, Parts | None]] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
@@ -108,8 +129,6 @@ class Pool:
         worker.tasks.append(task)
         try:
             return worker.tell(task)
-        except OSError:
-            raise
         except Exception as error:  # whatever the caller's objects raise when they are pickled
             raise UsageError(
                 f"input {task.first}, or one of the {len(task.handles) - 1} behind it, cannot be sent to a worker "
@@ -117,7 +136,12 @@ class Pool:
                 "workers (workers=0)"
             ) from error
 
-    def wait(self, timeout: float) -> "Iterator[Finished | Died]":
+    def slowest(self) -> UnderWay | None:
+        """What has been under way longest; None if no worker is at anything."""
+        found = filter(None, (worker.look() for worker in self._workers))
+        return max(found, key=lambda one: one.seconds, default=None)
+
+    def wait(self, timeout: float) -> Iterator[Event]:
         """What has happened; if nothing has, what happens within that many seconds."""
         with suppress(queue.Empty):
             worker, parts = self._arrived.get(timeout=timeout)
@@ -129,6 +153,18 @@ class Pool:
         # A process that a dead worker left behind may hold its end of the pipe.
         for worker in [one for one in self._workers if one.process.poll() is not None]:
             yield self._died(worker)
+        if self._timeout is not None:
+            yield from self._overdue(self._timeout)
+
+    def _overdue(self, timeout: float) -> Iterator[Overdue]:
+        for worker in list(self._workers):
+            at = worker.look()
+            if at is None or at.seconds <= timeout:
+                continue
+            seen = worker.seen
+            worker.kill()
+            tasks = self._died(worker).tasks
+            yield Overdue(at if worker.seen == seen else None, tasks)
 
     def _finished(self, worker: "_Worker", parts: Parts) -> Finished:
         message = unpack(parts)
@@ -146,7 +182,7 @@ class Pool:
         self._workers.remove(worker)
         how = worker.end()
         self._start()
-        return Died(worker.place, worker.tasks, how)
+        return Died(worker.seen[0], worker.tasks, how)
 
     def close(self) -> None:
         """End all workers, whatever they are doing."""
@@ -179,9 +215,11 @@ class _Worker:
 
     def __init__(self, arrived: "queue.SimpleQueue[tuple[_Worker, Parts | None]]") -> None:
         self.tasks: list[Task] = []
-        self.place = NOWHERE  # the first input of the unit that it was at, when it has ended
+        self.seen = NO_PLACE  # what it was doing when it was last looked at, or when it ended
+        self._since = 0.0
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         with tempfile.TemporaryFile() as file:
-            file.write(PLACE.pack(NOWHERE))
+            file.write(PLACE.pack(*NO_PLACE))
             file.flush()
             self._place = mmap.mmap(file.fileno(), PLACE.size)
             tasks_read, self._tasks = os.pipe()
@@ -198,8 +236,10 @@ class _Worker:
             finally:
                 os.close(tasks_read)
                 os.close(results_write)
-        self._listener = threading.Thread(target=self._listen, args=(arrived,), daemon=True, name="cordwood-pack")
-        self._listener.start()
+        listen = threading.Thread(target=self._listen, args=(arrived,), daemon=True, name="cordwood-pack")
+        self._threads = listen, threading.Thread(target=self._write, daemon=True, name="cordwood-pack-tasks")
+        for thread in self._threads:
+            thread.start()
 
     def _launch(self, theirs: tuple[int, int, int]) -> "subprocess.Popen[bytes]":
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # as multiprocessing does
@@ -221,17 +261,36 @@ class _Worker:
             os.close(self._results)
             arrived.put((self, None))
 
+    def _write(self) -> None:
+        """A thread of its own: a worker reads nothing while a call of others holds its interpreter's lock."""
+        with suppress(BrokenPipeError):  # a dead worker is found by its listener
+            while (data := self._outgoing.get()) is not None:
+                write(self._tasks, data)
+        os.close(self._tasks)
+
     def tell(self, message: Any) -> int:
-        """Send a message, and tell its bytes; a dead worker is found by its listener."""
-        with suppress(BrokenPipeError):
-            return send(self._tasks, message)
-        return 0
+        """Send a message, and return its size in bytes."""
+        data = packed(message)
+        self._outgoing.put(data)
+        return len(data)
+
+    def look(self) -> UnderWay | None:
+        """The inputs that it works on, and how long they have been observed: a lower bound of the time they take."""
+        now, seen = time.monotonic(), PLACE.unpack_from(self._place)
+        if seen != self.seen:
+            self.seen, self._since = seen, now
+        first, inputs, _ = seen
+        return UnderWay(first, inputs, now - self._since) if inputs else None
+
+    def kill(self) -> None:
+        """End it, whatever it is doing, and the processes that it started and may be waiting for."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
 
     def hang_up(self) -> None:
-        """Let it end: it does when nobody can send tasks any more."""
-        if self._tasks >= 0:
-            os.close(self._tasks)
-            self._tasks = -1
+        """Let it end: it does when it has read all tasks, and no more can be sent."""
+        self._outgoing.put(None)
 
     def end(self) -> str:
         """Wait for its end, and bring it about if need be; says how it ended."""
@@ -241,8 +300,9 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
-        self._listener.join(_LISTENING)
-        self.place = PLACE.unpack_from(self._place)[0]
+        for thread in self._threads:
+            thread.join(_LISTENING)
+        self.seen = PLACE.unpack_from(self._place)
         self._place.close()
         if code >= 0:
             return f"ended with exit code {code}"

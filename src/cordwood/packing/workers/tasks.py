@@ -49,6 +49,10 @@ class Tasks:
         self._next += len(found)
         return task, found
 
+    def behind(self, end: int) -> int:
+        """The first input of what follows a task that ends before input `end`."""
+        return end
+
     def learn_size(self, inputs: int, nbytes: int) -> None:
         """So many bytes are taken by so many inputs: those of an iterable are samples, and may be large."""
         self._most_units = min(_MOST_INPUTS // self._batch, _MOST_BYTES * inputs // (max(nbytes, 1) * self._batch))

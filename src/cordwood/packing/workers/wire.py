@@ -1,6 +1,6 @@
 """Messages between the parent and its workers: objects through a pipe, large buffers without a copy.
 
-    send(write_fd, Task(17, handles))
+    send(write_fd, Task(17, handles))   # or write(write_fd, packed(Task(17, handles))), in another thread
     parts = receive(read_fd)            # None: the other end is closed
     message = unpack(parts)
 
@@ -22,15 +22,22 @@ _AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
 Parts = list[bytearray]
 
 
-def send(fd: int, message: Any) -> int:
-    """Write a message, and tell its bytes; BrokenPipeError if nobody can read it any more."""
+def send(fd: int, message: Any) -> None:
+    """Write a message; BrokenPipeError if no process can read it any more."""
+    for part in _parts(message):
+        write(fd, part)
+
+
+def packed(message: Any) -> bytes:
+    """A copy of what `send` writes: the objects of the message may change before it is written."""
+    return b"".join(_parts(message))
+
+
+def _parts(message: Any) -> list[memoryview]:
     buffers: list[pickle.PickleBuffer] = []
     body = dumps(message, buffers.append)
     parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
-    _write(fd, memoryview(_COUNT.pack(len(parts)) + b"".join(_SIZE.pack(len(part)) for part in parts)))
-    for part in parts:
-        _write(fd, part)
-    return sum(map(len, parts))
+    return [memoryview(_COUNT.pack(len(parts)) + b"".join(_SIZE.pack(len(part)) for part in parts)), *parts]
 
 
 def receive(fd: int) -> Parts | None:
@@ -53,8 +60,9 @@ def unpack(parts: Parts) -> Any:
     return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - from a process of ours
 
 
-def _write(fd: int, view: memoryview) -> None:
-    done = 0
+def write(fd: int, data: bytes | memoryview) -> None:
+    """Write all of it, however often the system takes a part only."""
+    view, done = memoryview(data), 0
     while done < len(view):
         done += os.write(fd, view[done : done + _AT_ONCE])
 

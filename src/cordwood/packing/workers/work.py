@@ -30,6 +30,7 @@ FIRST_PAUSE = 0.1  # seconds before an input is tried again; then twice as long 
 
 
 Made = list[Any] | Failure  # what became of an input
+_NONE: Mapping[int, Failure] = MappingProxyType({})
 
 
 @dataclass
@@ -38,6 +39,7 @@ class InputResults:
 
     counts: list[int] = field(default_factory=list)  # samples of each input; 0: dropped, -1: failed
     failures: dict[int, Failure] = field(default_factory=dict)  # by place in `counts`
+    more_frames: set[int] = field(default_factory=set)  # places of inputs that have frames which were not read
     seconds: float = 0.0
 
     @property
@@ -55,7 +57,7 @@ class RawResult(InputResults):
     """Results while the schema is not known: samples as they are."""
 
     samples: list[list[Any]] = field(default_factory=list)  # of each input
-    labels_kept: dict[str, bool] = field(default_factory=dict)  # whether samples have the label of their input
+    labels_kept: dict[str, bool] = field(default_factory=dict)  # whether samples have what their input has there
 
     def add(self, made: Made) -> None:
         """Add the next input."""
@@ -134,63 +136,85 @@ class Job(NamedTuple):
     seed: int = 0
     batch: int = 1
     retries: int = 0
-    labels: Sequence[str] = ()  # fields whose numbers the source has names for
+    labels: Sequence[str] = ()  # fields that the source knows something of, such as the names of their numbers
     absent: Mapping[str, str] = MappingProxyType({})  # fields that the source might have, and why it has not
 
 
 class Work:
-    """Does the inputs of a job; `watch` is called with the first input of each unit."""
+    """Does the inputs of a job.
 
-    def __init__(self, job: Job, watch: Callable[[int], None] = lambda first: None) -> None:
+    `watch(first, inputs)` is called before code of others is run for that many inputs: to read one, to transform one or
+    a batch; and with 0 inputs behind it.
+    """
+
+    def __init__(self, job: Job, watch: Callable[[int, int], None] = lambda first, inputs: None) -> None:
         self._job = job
         self._watch = watch
         self._encoder: SampleEncoder | None = None
+        self._more_frames: set[int] = set()  # places in the unit that is being done
 
     def fix_schema(self, fixed: FixedSchema | None) -> None:
         """Encode samples from now on, once the schema is known."""
         if fixed is not None and self._encoder is None:
             self._encoder = SampleEncoder(fixed, threads=1)
 
-    def do(self, first: int, handles: Sequence[Any]) -> Result:
-        """The inputs from number `first` on, a multiple of the batch."""
+    def do(self, first: int, handles: Sequence[Any], failed: Mapping[int, Failure] = _NONE) -> Result:
+        """The inputs from number `first` on, a multiple of the batch; those in `failed` failed before."""
         start = time.perf_counter()
         result: Result
         if self._encoder is None:
             result = RawResult()
-            for made in self._made(first, handles, result.labels_kept):
+            for made in self._made(first, handles, failed, result.labels_kept, result.more_frames):
                 result.add(made)
         else:
             result = EncodedResult()
-            for made in self._made(first, handles, None):
+            for made in self._made(first, handles, failed, None, result.more_frames):
                 result.add(made, self._encoder)
             result.parts = self._encoder.encoded()
         result.seconds = time.perf_counter() - start
         return result
 
-    def _made(self, first: int, handles: Sequence[Any], labels_kept: dict[str, bool] | None) -> Iterator[Made]:
+    def _made(
+        self,
+        first: int,
+        handles: Sequence[Any],
+        failed: Mapping[int, Failure],
+        labels_kept: dict[str, bool] | None,
+        more_frames: set[int],
+    ) -> Iterator[Made]:
         for place in range(0, len(handles), self._job.batch):
-            self._watch(first + place)
-            yield from self._do_unit(first + place, handles[place : place + self._job.batch], labels_kept)
+            yield from self._do_unit(first + place, handles[place : place + self._job.batch], failed, labels_kept)
+            more_frames.update(place + one for one in self._more_frames)
 
-    def _do_unit(self, first: int, unit: Sequence[Any], labels_kept: dict[str, bool] | None) -> list[Made]:
-        seed = seed_of(self._job.seed, first)
-        pause = FIRST_PAUSE
+    def _do_unit(
+        self,
+        first: int,
+        unit: Sequence[Any],
+        failed: Mapping[int, Failure],
+        labels_kept: dict[str, bool] | None,
+    ) -> list[Made]:
+        pause, seed = FIRST_PAUSE, seed_of(self._job.seed, first)
         for attempt in range(self._job.retries + 1):
             if attempt:
                 time.sleep(pause)
                 pause *= 2
             seed_generators(seed)
+            self._more_frames.clear()
             made = (
-                self._batched(unit, seed) if self._job.transform.batched else [self._single(unit[0], seed, labels_kept)]
+                self._batched(first, unit, failed, seed)
+                if self._job.transform.batched
+                else [self._single(first, unit[0], seed, labels_kept)]
             )
-            if not any(isinstance(each, Failure) for each in made):
+            self._watch(first, 0)
+            if not any(isinstance(each, Failure) and number not in failed for number, each in enumerate(made, first)):
                 break
         return made
 
-    def _single(self, handle: Any, seed: int, labels_kept: dict[str, bool] | None) -> Made:
+    def _single(self, number: int, handle: Any, seed: int, labels_kept: dict[str, bool] | None) -> Made:
         sample = None
+        self._watch(number, 1)
         try:
-            sample = self._job.reader(handle)
+            sample = self._read(handle, 0)
             labels = self._labels_of(sample) if labels_kept is not None else {}
             made = self._job.transform.apply(sample, seed)
         except (Exception, SystemExit) as error:
@@ -201,22 +225,31 @@ class Work:
                 labels_kept[name] = labels_kept.get(name, True) and kept
         return made
 
+    def _read(self, handle: Any, place: int) -> Any:
+        sample = self._job.reader(handle)
+        if getattr(self._job.reader, "more_frames", False):
+            self._more_frames.add(place)
+        return sample
+
     def _labels_of(self, sample: Any) -> dict[str, Any]:
         if not isinstance(sample, Mapping):
             return {}
         return {name: sample[name] for name in self._job.labels if name in sample}
 
-    def _batched(self, unit: Sequence[Any], seed: int) -> list[Made]:
+    def _batched(self, first: int, unit: Sequence[Any], before: Mapping[int, Failure], seed: int) -> list[Made]:
         """An input that cannot be read is left out of its batch; a transform that fails fails for all of it."""
-        found: list[Any] = []
-        failed: dict[int, Failure] = {}
+        found: list[Any] = [None] * len(unit)
+        failed = {number - first: failure for number, failure in before.items() if 0 <= number - first < len(unit)}
         for place, handle in enumerate(unit):
+            if place in failed:
+                continue
+            self._watch(first + place, 1)
             try:
-                found.append(self._job.reader(handle))
+                found[place] = self._read(handle, place)
             except (Exception, SystemExit) as error:
-                found.append(None)
                 failed[place] = Failure.of(error)
         made: list[Any]
+        self._watch(first, len(unit))
         try:
             made = list(self._job.transform.apply_batch(found, seed))
         except (Exception, SystemExit) as error:

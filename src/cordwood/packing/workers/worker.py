@@ -11,8 +11,9 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import Any, NamedTuple
 
 from cordwood.errors import UsageError
@@ -23,14 +24,18 @@ from cordwood.packing.workers.work import Job, RawResult, Result, Work
 from cordwood.store.writing.first_samples import FixedSchema
 
 NOWHERE = -1
-PLACE = struct.Struct("<q")  # the number of the input that is being done, in memory that the parent sees
+# In memory that the parent sees: the first input that is being done, how many are being done at once, and the number of
+# times that this was written. 0 inputs: nothing runs that could take too long.
+PLACE = struct.Struct("<qqq")
+NO_PLACE = (NOWHERE, 0, 0)
 
 
 class Task(NamedTuple):
-    """Inputs that follow each other."""
+    """Inputs that follow each other; those in `failed`, by their numbers, are not tried again."""
 
     first: int
     handles: Sequence[Any]
+    failed: Mapping[int, Failure] = {}
 
 
 class Finished(NamedTuple):
@@ -61,7 +66,8 @@ def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
 
         send(results_fd, JobRejected("".join(traceback.format_exception(error))))
         return
-    work = Work(job, watch=lambda first: PLACE.pack_into(place, 0, first))
+    beats = count(1)
+    work = Work(job, watch=lambda first, inputs: PLACE.pack_into(place, 0, first, inputs, next(beats)))
     with one_thread(), suppress(BrokenPipeError):  # the parent is gone, and wants no words
         while True:
             message = unpack(arrived.get())
@@ -69,7 +75,7 @@ def main(tasks_fd: int, results_fd: int, place_fd: int) -> None:
                 work.fix_schema(message)
                 continue
             done = Finished(message.first, work.do(*message))
-            PLACE.pack_into(place, 0, NOWHERE)
+            PLACE.pack_into(place, 0, *NO_PLACE)
             try:
                 send(results_fd, done)
             except OSError:

@@ -7,14 +7,14 @@ Ten million files are ten million names: they are kept as bytes in one block, th
 bytes a file. Folders come in the order of their paths' bytes, all below one top folder together, and the files of a
 folder in the order of their names' bytes.
 
-Links that lead out of the folder are refused, and so are links to folders, which may lead round in circles; what is
-hidden, and what systems leave behind, is passed over; pipes and devices are never opened.
+A link that leads out of the folder, to a folder, to nothing or in a circle is listed without a size and a date: it is
+an input that fails (``links``). What is hidden, and what systems leave behind, is passed over; pipes and devices are
+never opened.
 """
 
 import hashlib
 import heapq
 import os
-import stat
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cordwood.errors import StorageError, UsageError
+from cordwood.sources.files.links import NOTHING, Links
 
 # What systems and programs leave in folders beside what people put there.
 _CLUTTER: Final = frozenset((b"thumbs.db", b"ehthumbs.db", b"desktop.ini", b"icon\r", b"__macosx", b"@eadir"))
@@ -31,12 +32,20 @@ _SHOWN = 3  # names in a note
 
 
 class File(NamedTuple):
-    """One file of a listing; `folder` is its folder's number, in `Listing.folders`."""
+    """One file of a listing; `folder` is its folder's number, in `Listing.folders`.
+
+    `size` and `stamp` are -1 for a link that cannot be read.
+    """
 
     folder: int
     name: bytes
     size: int
     stamp: int
+
+    @property
+    def facts(self) -> tuple[int | None, int | None]:
+        """Size and date as an `Input` has them."""
+        return (None, None) if self.size < 0 else (self.size, self.stamp)
 
 
 class Listing:
@@ -52,6 +61,7 @@ class Listing:
         self._ends = array("q")
         self._sizes = array("q")
         self._stamps = array("q")
+        self._unreadable: dict[int, int] = {}  # links that cannot be read, by folder
         self._hash = hashlib.blake2b(digest_size=16)
 
     def __len__(self) -> int:
@@ -65,6 +75,8 @@ class Listing:
         self._ends.frombytes((len(self._names) + np.cumsum(lengths)).tobytes())
         joined = b"/".join(names)
         self._names += b"".join(names)
+        if -1 in sizes:
+            self._unreadable[len(self.folders) - 1] = sizes.count(-1)
         self._sizes.extend(sizes)
         self._stamps.extend(stamps)
         for part in (folder, joined, sizes.tobytes(), stamps.tobytes()):
@@ -98,9 +110,9 @@ class Listing:
         return bisect_right(self._firsts, number) - 1
 
     def count_in(self, folder: int) -> int:
-        """How many files a folder has itself."""
+        """How many files a folder has itself, without links that cannot be read."""
         after = self._firsts[folder + 1] if folder + 1 < len(self._firsts) else len(self)
-        return after - self._firsts[folder]
+        return after - self._firsts[folder] - self._unreadable.get(folder, 0)
 
     def fingerprint(self) -> str:
         """A hash of all names, sizes and dates."""
@@ -125,15 +137,16 @@ def list_folder(
     if not root.is_dir():
         raise UsageError(f"{str(root)!r:.200} is no folder")
     listing = Listing(root)
+    links = Links(root, follow_links)
     waiting: list[tuple[bytes, bytes]] = [(b"", b"")]
     while waiting:
         _, folder = heapq.heappop(waiting)
-        names, below = _scan(listing, folder, wanted, sniff, follow_links)
+        names, below, unreadable = _scan(listing, folder, wanted, sniff, links)
         for name in below:
             path = join(folder, name)
             # Folders below one top folder stay together: "a/b" comes before "a-b", as class "a" comes before "a-b".
             heapq.heappush(waiting, (path.partition(b"/")[0], path))
-        _add_files(listing, folder, names)
+        _add_files(listing, folder, names, unreadable)
     return listing
 
 
@@ -142,10 +155,10 @@ def _scan(
     folder: bytes,
     wanted: Callable[[bytes], bool | None],
     sniff: Callable[[Path], bool],
-    follow_links: bool,
-) -> tuple[list[bytes], list[bytes]]:
-    """The names of a folder's wanted files, sorted, and those of the folders in it."""
-    names, below = [], []
+    links: Links,
+) -> tuple[list[bytes], list[bytes], set[bytes]]:
+    """The names of a folder's wanted files, sorted, of the folders in it, and of those files that cannot be read."""
+    names, below, unreadable = [], [], set()
     try:
         with os.scandir(_system_path(listing.root, folder)) as entries:
             for entry in entries:
@@ -158,8 +171,11 @@ def _scan(
                 elif name.lower() in _CLUTTER:
                     continue
                 elif entry.is_symlink():
-                    check_link(listing.root, join(folder, name), follow_links)
-                    if _is_wanted(listing, folder, name, wanted, sniff):
+                    # What a link to nothing is cannot be seen in its content: it may be wanted, and so it fails.
+                    if links.wrong(os.fsdecode(join(folder, name))) and wanted(name) is not False:
+                        names.append(name)
+                        unreadable.add(name)
+                    elif _is_wanted(listing, folder, name, wanted, sniff):
                         names.append(name)
                 elif entry.is_dir(follow_symlinks=False):
                     below.append(name)
@@ -169,7 +185,7 @@ def _scan(
         where = shown(folder) or str(listing.root)
         raise StorageError(error.errno, f"{where!r}: the folder cannot be listed: {error.strerror}") from error
     names.sort()
-    return names, below
+    return names, below, unreadable
 
 
 def _is_wanted(
@@ -185,7 +201,7 @@ def _is_wanted(
     return judged
 
 
-def _add_files(listing: Listing, folder: bytes, names: list[bytes]) -> None:
+def _add_files(listing: Listing, folder: bytes, names: list[bytes], unreadable: set[bytes]) -> None:
     sizes, stamps = array("q"), array("q")
     add_size, add_stamp, look = sizes.append, stamps.append, os.stat
     name = b""
@@ -193,6 +209,10 @@ def _add_files(listing: Listing, folder: bytes, names: list[bytes]) -> None:
         descriptor = os.open(_system_path(listing.root, folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in names:
+                if name in unreadable:
+                    add_size(NOTHING[0])
+                    add_stamp(NOTHING[1])
+                    continue
                 status = look(name, dir_fd=descriptor)
                 add_size(status.st_size)
                 add_stamp(status.st_mtime_ns)
@@ -202,27 +222,6 @@ def _add_files(listing: Listing, folder: bytes, names: list[bytes]) -> None:
         where = shown(join(folder, name))
         raise StorageError(error.errno, f"{where}: {error.strerror}: was it removed just now?") from error
     listing.add(folder, names, sizes, stamps)
-
-
-def check_link(root: Path, path: bytes, follow_links: bool) -> None:
-    """Refuse a link that leads out of the folder, unless that is allowed, to a folder, to nothing or in a circle."""
-    place = _system_path(root, path)
-    target = os.path.realpath(place)
-    home = os.path.realpath(os.fsencode(root))
-    name = shown(path)
-    if not follow_links and not target.startswith(home.rstrip(b"/") + b"/"):
-        raise UsageError(
-            f"{name} is a link to {shown(target)!r}, which is outside of {str(root)!r}: if that is meant, allow it "
-            "with follow_links=True (--follow-links), or take the link away"
-        )
-    try:
-        mode = os.stat(place).st_mode  # noqa: PTH116 - of bytes
-    except OSError as error:
-        raise UsageError(f"{name} is a link that leads nowhere ({error.strerror}): take it away") from error
-    if not stat.S_ISREG(mode):
-        raise UsageError(
-            f"{name} is a link to {shown(target)!r}, which is no file: links to folders are not followed, take it away"
-        )
 
 
 def join(folder: bytes, name: bytes) -> bytes:

@@ -13,6 +13,6 @@ Reading order:
 
 A manifest takes three files: the source, the syntax of its rows, the types of its columns.
 
-Imports ``base``, ``files``, ``importing``, ``pickling`` and ``tensors``; used by ``registry`` and
+Imports ``base``, ``files``, ``importing``, ``pickling``, ``tensors`` and ``common``; used by ``registry`` and
 ``find_source``. The docstring of ``cordwood.sources`` says what a new format needs.
 """

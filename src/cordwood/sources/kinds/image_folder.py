@@ -66,7 +66,7 @@ class ImageFolder(Source):
                 label = labels.get(folder.partition(b"/")[0], -1)
                 base = os.fsdecode(folder) + "/" if folder else ""
             path = base + os.fsdecode(file.name)
-            yield Input((path, label) if label >= 0 else (path,), path, file.size, file.stamp)
+            yield Input((path, label) if label >= 0 else (path,), path, *file.facts)
 
     def reader(self) -> Callable[[Any], Any]:
         return _FolderReader(ImageReader(self._listing.root, self._options))
@@ -127,6 +127,10 @@ class PlainImageFolder(ImageFolder):
 class _FolderReader:
     def __init__(self, image: ImageReader) -> None:
         self._image = image
+
+    @property
+    def more_frames(self) -> bool:
+        return self._image.more_frames
 
     def __call__(self, handle: tuple[Any, ...]) -> dict[str, Any]:
         sample = {"image": self._image(handle[0])}

@@ -16,7 +16,7 @@ import torch
 
 from cordwood.errors import FormatError, StorageError, UsageError
 from cordwood.sources.base import Input, Source, SourceOptions
-from cordwood.sources.files.image_file import shown_path
+from cordwood.sources.files.links import Links, shown_path
 from cordwood.sources.files.listing import Listing, list_folder
 from cordwood.sources.files.numpy_file import is_numpy, load_numpy
 from cordwood.sources.files.sniff import TENSORS, first_bytes, kind_of, survey
@@ -31,8 +31,9 @@ class TensorFolder(Source):
 
     kind = TENSORS
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: Listing, options: SourceOptions) -> None:
         self._listing = listing
+        self._options = options
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
@@ -43,7 +44,7 @@ class TensorFolder(Source):
         listing = list_folder(path, _wanted, lambda file: kind_of(file) == TENSORS, follow_links=options.follow_links)
         if not len(listing):
             raise UsageError(f"{str(path)!r:.200} holds no tensor files: found {survey(path)}")
-        return cls(listing)
+        return cls(listing, options)
 
     @property
     def count(self) -> int:
@@ -53,10 +54,10 @@ class TensorFolder(Source):
         for file in self._listing.files(start):
             folder = self._listing.folders[file.folder]
             path = os.fsdecode(folder + b"/" + file.name if folder else file.name)
-            yield Input(path, path, file.size, file.stamp)
+            yield Input(path, path, *file.facts)
 
     def reader(self) -> Callable[[Any], Any]:
-        return _FileReader(self._listing.root.absolute())
+        return _FileReader(self._listing.root.absolute(), self._options.follow_links)
 
     def describe(self) -> dict[str, Any]:
         return {"kind": self.kind, "path": os.fspath(self._listing.root.resolve())}
@@ -70,10 +71,13 @@ class TensorFolder(Source):
 
 
 class _FileReader:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, follow_links: bool) -> None:
         self._root = root
+        self._links = Links(root, follow_links)
 
     def __call__(self, path: str) -> Any:
+        if wrong := self._links.wrong(path):
+            raise FormatError(f"{shown_path(path)}: {wrong}")
         found = load_tensors(self._root / path, shown_path(path))
         return {FIELD: found, "path": path} if isinstance(found, torch.Tensor) else found
 

@@ -8,10 +8,11 @@ that was asked for is complete.
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cordwood.common.files import opened
 from cordwood.common.html import Printed
+from cordwood.common.tables import folded
 from cordwood.errors import FormatError, UsageError
 from cordwood.store.checking.shard_check import ShardFindings
 from cordwood.store.checking.survey import StoreSurvey, take_survey
@@ -20,6 +21,10 @@ from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.new_folder import beside
 from cordwood.store.writing.options import checked_threads
 from cordwood.store.writing.shard_copy import NewStore, copied, pieces
+
+NOTHING_LEFT: Final = (
+    "there is nothing to salvage: restore the store from a copy, or pack its source again, into a new folder"
+)
 
 
 @dataclass(repr=False)
@@ -45,7 +50,7 @@ class Salvaged(Printed):
         lost, count = self.verification.lost, self.verification.lost_count
         what = f"{count:,} {'is' if count == 1 else 'are'} lost: {runs_text(lost)}" if lost else "none is lost"
         lines = [f"{self.out}: {self.kept:,} of {self.verification.samples:,} samples; {what}", *self.notes]
-        return "\n".join(lines)
+        return folded(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
@@ -85,13 +90,13 @@ def salvage(
     manifest = survey.manifest
     if manifest is None or manifest.schema is None:
         lost = "; ".join(str(damage) for damage in survey.damages.found) or "there are no samples in it"
-        raise FormatError(f"{survey.path}: nothing can be saved: {lost}")
+        raise FormatError(f"{survey.path}: nothing can be saved: {lost}; {NOTHING_LEFT}")
     with beside(target) as folder:
         rescue = _Rescue(survey, manifest, folder)
         verification = look_through(survey, progress=progress, threads=threads, each=rescue.take)
         kept = rescue.store.samples
-        if not kept and survey.samples:
-            raise FormatError(f"{survey.path}: nothing can be saved: no sample is good")
+        if not kept and verification.samples:
+            raise FormatError(f"{survey.path}: nothing can be saved: no sample is good; {NOTHING_LEFT}")
         rescue.finish()
     return Salvaged(str(survey.path), str(target), kept, verification, rescue.notes)
 

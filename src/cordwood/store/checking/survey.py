@@ -24,7 +24,7 @@ from cordwood.store.format import manifest, plan_files, shard_index
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
 from cordwood.store.format.shard_index import RECORD, Records
-from cordwood.store.format.unfinished import unfinished
+from cordwood.store.format.unfinished import packed_samples, unfinished
 
 _SHARDS = "shard-*.cws"
 
@@ -39,6 +39,7 @@ class StoreSurvey:
     plans: dict[str, Plan] = field(default_factory=dict)  # those that can be read, by name
     damages: Damages = field(default_factory=Damages)
     notes: list[str] = field(default_factory=list)  # what is unusual, but costs nothing
+    packed: int = 0  # samples that a finished packing job has put here; a writer may have added more
     unfinished: str | None = None  # what to say of a store that is not packed to its end
 
     @property
@@ -65,6 +66,7 @@ def take_survey(path: str | os.PathLike[str]) -> StoreSurvey:
     _read_manifest(survey)
     _read_plans(survey)
     survey.unfinished = unfinished(survey.path)
+    survey.packed = packed_samples(survey.path)
     return survey
 
 
@@ -93,7 +95,7 @@ def _read_index(survey: StoreSurvey) -> None:
     survey.records = index.records
     if index.mended:
         # A writer that was killed leaves an index that lacks its last records, which is no damage.
-        if _is_beginning(survey.path / shard_index.NAME, index.records):
+        if index.is_behind or not (survey.path / shard_index.NAME).exists():
             survey.notes.append(f"{shard_index.NAME} lacks its last records; the next writer adds them")
         else:
             what = "; ".join(one.removeprefix(f"{survey.path / shard_index.NAME}: ") for one in index.mended[:3])
@@ -104,15 +106,6 @@ def _read_index(survey: StoreSurvey) -> None:
         if name not in known:
             what = f"it is never reached: {shard_name(len(survey.records))} is missing"
             survey.damages.add(Damage(name, what))
-
-
-def _is_beginning(path: Path, records: Records) -> bool:
-    """Whether the file is as it should be up to where it ends."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return True
-    return (shard_index.pack_file_header() + records.tobytes()).startswith(data)
 
 
 def _read_manifest(survey: StoreSurvey) -> None:

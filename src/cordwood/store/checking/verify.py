@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cordwood.common.html import Printed
-from cordwood.common.tables import section
+from cordwood.common.tables import folded, section, terminal_width
 from cordwood.common.text import counted, human, printable
 from cordwood.errors import CordwoodError
 from cordwood.store.checking.damage import Damage, ranges
 from cordwood.store.checking.shard_check import ShardChecker, ShardFindings
 from cordwood.store.checking.survey import StoreSurvey, take_survey
+from cordwood.store.format import shard_index
+from cordwood.store.format.folder import store_bytes
 from cordwood.store.reading.reader import Reader
 from cordwood.store.writing.options import checked_threads
 
@@ -29,10 +31,11 @@ class Verification(Printed):
             print(result)
             print(result.lost)          # [(901, 901), (4096, 4177)]: samples from, to
 
-    `damages` are all that was found. `lost` are the samples that cannot be had any more, as runs, both ends included;
-    a sample that only cannot be read because its shard's ends or the manifest are damaged is not among them: `salvage`
-    brings it back. `notes` tell of what is unusual, but no damage; `unfinished` is what there is to say of a store
-    whose packing has not come to its end: it may be good, and lacks samples.
+    `size` counts the bytes of all files of the store. `damages` are all that was found. `lost` are the samples that
+    cannot be had any more, as runs, both ends included; a sample that only cannot be read because its shard's ends or
+    the manifest are damaged is not among them: `salvage` brings it back. `notes` tell of what is unusual, but no
+    damage; `unfinished` is what there is to say of a store whose packing has not come to its end: it may be good, and
+    lacks samples.
     """
 
     path: str
@@ -54,10 +57,15 @@ class Verification(Printed):
         """How many samples are lost."""
         return sum(last - first + 1 for first, last in self.lost)
 
+    @property
+    def has_good(self) -> bool:
+        """Whether there is a sample that `salvage` can save."""
+        return self.lost_count < self.samples
+
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, *, most: int | None = 20, width: int = 100) -> str:
+    def text(self, *, most: int | None = 20, width: int | None = None) -> str:
         """What `print` shows; `most=None` lists all damage, however long that gets."""
         good = "all good" if self.unfinished is None else "good so far, but not finished"
         verdict = good if self.ok else f"{len(self.damages)} damaged piece{'s' * (len(self.damages) != 1)}"
@@ -72,10 +80,10 @@ class Verification(Printed):
             ("lost", [self._loss()] if self.damages else []),
             ("note", [*self.notes, *([] if self.unfinished is None else [self.unfinished])]),
         ):
-            found = list(section(title, items, width, limit))
+            found = list(section(title, items, width or terminal_width(), limit))
             if found:
                 lines += ["", *found]
-        return "\n".join(lines)
+        return folded(lines)
 
     def _loss(self) -> str:
         if not self.lost:
@@ -140,7 +148,7 @@ def look_through(
         str(survey.path),
         survey.samples,
         len(survey.records),
-        survey.size,
+        store_bytes(survey.path),
         notes=survey.notes,
         unfinished=survey.unfinished,
     )
@@ -149,6 +157,7 @@ def look_through(
     if schema is None:
         if survey.samples:
             found.lost = [(0, survey.samples - 1)]
+        _miss_packed(found, survey)
         return found
     checker = ShardChecker(schema, list(survey.plans.values()), threads, _reader(survey, threads))
     done = 0
@@ -157,7 +166,7 @@ def look_through(
         nonlocal done
         done += nbytes
         if progress is not None:
-            progress(min(done, found.size), found.size)
+            progress(min(done, survey.size), survey.size)
 
     lost: list[int] = []
     for shard, record in zip(survey.shards, survey.records, strict=True):
@@ -173,4 +182,15 @@ def look_through(
         if each is not None:
             each(findings)
     found.lost = ranges(lost)
+    _miss_packed(found, survey)
     return found
+
+
+def _miss_packed(found: Verification, survey: StoreSurvey) -> None:
+    """Where the last shards are gone, and what the index said of them, the packing job still counts their samples."""
+    if found.samples < survey.packed:
+        missing = found.samples, survey.packed - 1
+        what = f"{counted(survey.packed, 'sample')} were packed, but the index and the shards have {found.samples:,}"
+        found.damages.append(Damage(shard_index.NAME, what, *missing))
+        found.lost.append(missing)
+        found.samples = survey.packed

@@ -9,7 +9,7 @@ Reading order:
 * ``shard_index`` - ``shards.bin``: one record per shard, rebuilt from the shards if it is damaged
 * ``row_search`` - finds the rows of a shard that lost its trailer
 * ``lock`` - one writer at a time
-* ``folder`` - creates, resumes, locks and cleans the folder for a writer
+* ``folder`` - the size of the folder; creates, resumes, locks and cleans it for a writer
 * ``new_folder`` - a folder that gets its name only when it is complete
 * ``unfinished`` - whether a store is still being packed
 

@@ -1,10 +1,13 @@
-"""The folder of a store as its writer uses it: creates or finds it, locks it, and removes leftovers."""
+"""The folder of a store: its size, and what a writer does with it: creates or finds, locks and cleans it."""
 
 import errno
+import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal, get_args
 
 from cordwood.common.arguments import one_of
 from cordwood.common.atomic_file import sync_folder
@@ -15,7 +18,8 @@ from cordwood.store.format.lock import WriterLock
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.shard_file import shard_name
 
-MODES = ("create", "append", "resume")
+Mode = Literal["create", "append", "resume"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 _PART = re.compile(r"\..*\.cordwood-[0-9]+-[0-9a-f]+\.part")
 _SHARD = re.compile(r"shard-[0-9]+\.cws")
 
@@ -51,7 +55,7 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
         raise UsageError(f"{path} is not a store, so nothing can be appended: make one with mode='create'")
     if not found:
         _refuse_foreign(path)
-        _make(path)
+        make_folder(path)
     elif mode == "create":
         raise _exists(path)
     lock = WriterLock(path)
@@ -65,6 +69,18 @@ def open_folder(path: Path, mode: str) -> OpenFolder:
     except BaseException:
         lock.release()
         raise
+
+
+def store_bytes(store: str | os.PathLike[str]) -> int:
+    """The size of a store: the bytes of all files in its folder, but of hidden ones, such as the lock, and of links."""
+    total = 0
+    for folder, folders, names in os.walk(store):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            with suppress(OSError):  # a writer may just have renamed it
+                status = os.lstat(Path(folder, name))
+                total += status.st_size if stat.S_ISREG(status.st_mode) and not name.startswith(".") else 0
+    return total
 
 
 def _exists(path: Path) -> UsageError:
@@ -99,7 +115,8 @@ def _names(path: Path) -> list[str]:
         raise StorageError(error.errno, f"{error.strerror or error}: the folder cannot be read", str(path)) from error
 
 
-def _make(path: Path) -> None:
+def make_folder(path: Path) -> None:
+    """Make the folder of a store, if it is not there."""
     try:
         path.mkdir(exist_ok=True)
     except OSError as error:

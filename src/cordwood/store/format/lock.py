@@ -5,7 +5,7 @@
     lock.release()
 
 The system keeps the lock (flock) on the file ``.lock``, so a killed writer leaves none behind; the file itself stays,
-and says whose lock it is, for the message that a second writer gets.
+and says whose lock it is, for the message that a second writer gets, and for those who wait (`LockedError`).
 """
 
 import contextlib
@@ -21,30 +21,25 @@ from cordwood.errors import StorageError
 NAME = ".lock"
 
 
-class WriterLock:
-    """Held from its making until `release`."""
+class LockedError(StorageError):
+    """Another process has the lock: `holder` names it."""
 
-    def __init__(self, store: str | os.PathLike[str]) -> None:
+    holder = "another process"
+
+
+class WriterLock:
+    """Held from its making until `release`; `name` is the file's, where it is not the lock of a store's folder."""
+
+    def __init__(self, store: str | os.PathLike[str], name: str = NAME) -> None:
         self._fd = -1
-        path = Path(store) / NAME
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        except OSError as error:
-            raise StorageError(
-                error.errno, f"{error.strerror or error}: the store cannot be locked", str(path)
-            ) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(OSError):  # whose lock it is only makes a message better
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
-        except OSError as error:
-            told = _refusal(error, path, fd)
+        path = Path(store) / name
+        fd = _locked(path)
+        while not _is_at(path, fd):  # the process that had the lock removed the file: another one may lock a new file
             os.close(fd)
-            raise told from error
-        except BaseException:
-            os.close(fd)
-            raise
+            fd = _locked(path)
+        with contextlib.suppress(OSError):  # whose lock it is only makes a message better
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
         self._fd = fd
         in_child(self._forget)
 
@@ -65,14 +60,40 @@ class WriterLock:
             os.close(fd)
 
 
+def _locked(path: Path) -> int:
+    """A descriptor of the file, with the lock."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        advice = "; make its folder first" if error.errno == errno.ENOENT else ""
+        reason = f"{error.strerror or error}: the store cannot be locked{advice}"
+        raise StorageError(error.errno, reason, str(path)) from error
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        told = _refusal(error, path, fd)
+        os.close(fd)
+        raise told from error
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except OSError:
+        return False
+
+
 def _refusal(error: OSError, path: Path, fd: int) -> StorageError:
     if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN):
         reason = f"{error.strerror or error}: the store cannot be locked; does its file system have locks (flock)?"
         return StorageError(error.errno, reason, str(path))
     holder = os.pread(fd, 300, 0).decode(errors="replace").split()
-    who = f"process {holder[0]} on {holder[1]}" if len(holder) == 2 else "another process"
-    return StorageError(
+    who = f"process {holder[0]} on {holder[1]}" if len(holder) == 2 else LockedError.holder
+    refusal = LockedError(
         errno.EWOULDBLOCK,
         f"{who} is writing to this store: there is one writer at a time; wait for it, or write to a store of its own",
         str(path.parent),
     )
+    refusal.holder = who
+    return refusal

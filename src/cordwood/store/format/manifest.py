@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from cordwood.codecs import DTYPES, GOALS
+from cordwood.codecs import DTYPES, GOALS, Goal
 from cordwood.common.atomic_file import replacing
 from cordwood.common.files import read_all
 from cordwood.common.text import brief, reason_of
@@ -31,7 +31,7 @@ VERSION: Final = (1, 0)
 DEFAULT_GOAL: Final = "balanced"
 DEFAULT_SHARD_BYTES: Final = 64 << 20
 _MOST_BYTES = 256 << 20  # of the file: ten thousand fields take about a megabyte
-_KNOWN = ("schema", "fields", "options")
+_KNOWN = ("schema", "fields", "optional", "options")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FieldEntry:
     """What is recorded of a field: ``plan`` names a file in ``plans/``, ``store_as`` a narrower dtype."""
 
     name: str
-    goal: str
+    goal: Goal
     plan: str | None = None
     store_as: str | None = None
     classes: tuple[str, ...] | None = None
@@ -63,8 +63,9 @@ class Manifest:
 
     schema: Schema | None = None
     fields: tuple[FieldEntry, ...] = ()  # one a leaf of the schema, in its order
-    goal: str = DEFAULT_GOAL
+    goal: Goal = DEFAULT_GOAL
     shard_bytes: int = DEFAULT_SHARD_BYTES
+    optional: tuple[str, ...] = ()  # the places that samples may lack or have None at, in the order of the schema
 
     @cached_property
     def plan_names(self) -> tuple[str, ...]:
@@ -73,11 +74,12 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """The body of the file."""
-        return {
+        told = {
             "schema": None if self.schema is None else self.schema.to_json(),
             "fields": [field.to_json() for field in self.fields],
             "options": {"goal": self.goal, "shard_bytes": self.shard_bytes},
         }
+        return {**told, "optional": list(self.optional)} if self.optional else told
 
 
 def canonical(body: Any) -> bytes:
@@ -203,7 +205,19 @@ def _manifest(body: dict[str, Any]) -> Manifest:
     for leaf, field in zip(() if schema is None else schema.leaves, fields, strict=True):
         if field.keep_encoded and leaf.node.kind != "bytes":
             raise FormatError(f"field {brief(field.name)} is said to hold encoded images, but holds {leaf.node.kind}")
-    return Manifest(schema, fields, goal, shard_bytes)
+    return Manifest(schema, fields, goal, shard_bytes, _optional(body.get("optional"), schema))
+
+
+def _optional(found: object, schema: Schema | None) -> tuple[str, ...]:
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise FormatError(f"what samples may lack is {brief(found)}, but is a list of names")
+    names = {place.name for place in schema.places} if schema is not None else set()
+    for name in found:
+        if name not in names:
+            raise FormatError(f"samples may lack {brief(name)}, which is no part of the schema")
+    return tuple(found)
 
 
 def _field(entry: object) -> FieldEntry:

@@ -53,6 +53,7 @@ class ShardIndex:
 
     records: Records
     mended: list[str] = field(default_factory=list)  # a sentence each; empty if the file is as it should be
+    is_behind: bool = False  # what the file holds is right, but it ends too early: a writer was stopped, or is at work
 
     @property
     def samples(self) -> int:
@@ -81,29 +82,39 @@ def read(store: str | os.PathLike[str], *, tolerant: bool = False) -> ShardIndex
 
     A shard that can be placed neither by its record nor by itself is a FormatError, because samples behind it would
     get other numbers. If `tolerant`, it gets a record of no samples, and a sentence in `mended`: what remains can be
-    looked at, but is numbered anew.
+    looked at, but is numbered anew. Bytes behind the last record that are no record are left out.
     """
     store = Path(store)
     mended: list[str] = []
-    records, good = _good_records(store / NAME, mended)
+    data = _file(store / NAME)
+    records, sound = _records(data[HEADER_SIZE:] if _has_header(store / NAME, data, mended) else b"")
+    good = _in_order(records, sound)
     for number in np.flatnonzero(~good).tolist():
+        if not sound[number:].any() and _is_no_record(store, records, number):
+            mended.append(f"{store / NAME}: what follows its {number} records is none")
+            records = records[:number]
+            break
         _make_again(store, records, good, number, mended, tolerant)
     more = _not_recorded(store, records, mended, tolerant)
     if more:
         records = np.concatenate([records, np.array(more, RECORD)])
     if mended:
         _check_gaps(store, len(records), mended, tolerant)
-    return ShardIndex(records, mended)
+    is_behind = bool(data or not len(records)) and (pack_file_header() + records.tobytes()).startswith(data)
+    return ShardIndex(records, mended, is_behind)
 
 
-def _good_records(path: Path, mended: list[str]) -> tuple[Records, npt.NDArray[np.bool_]]:
-    """The file's records, and which of them are good; a record that is cut short is there, but not good."""
+def _file(path: Path) -> bytes:
+    """The bytes of the file; none if there is no file."""
     try:
-        data = read_all(path, "the index", _MOST_BYTES)
+        return read_all(path, "the index", _MOST_BYTES)
     except StorageError as error:
         if error.errno != errno.ENOENT:
             raise
-        data = b""
+        return b""
+
+
+def _has_header(path: Path, data: bytes, mended: list[str]) -> bool:
     header = data[:HEADER_SIZE]
     sound = len(header) == HEADER_SIZE and _native.crc32c(header[:-4]) == int.from_bytes(header[-4:], "little")
     if sound and header[:4] == MAGIC and header[4] != MAJOR:
@@ -112,33 +123,50 @@ def _good_records(path: Path, mended: list[str]) -> tuple[Records, npt.NDArray[n
             Reason.VERSION,
         )
     if not sound or header[:4] != MAGIC:
-        mended.append(f"{path}: the file is {'damaged' if data else 'missing'}")
-        data = b""
-    body = bytearray(data[HEADER_SIZE:])
+        mended.append(f"{path}: the file is {'damaged' if data else 'missing or empty'}")
+        return False
+    return True
+
+
+def _records(data: bytes) -> tuple[Records, npt.NDArray[np.bool_]]:
+    """Records, and which of them are right by themselves; one that is cut short is there, but not right."""
+    body = bytearray(data)
     if len(body) % RECORD_SIZE:
         body += bytes(-len(body) % RECORD_SIZE)
     records = np.frombuffer(body, RECORD)
-    good = np.frombuffer(_native.crc32c_rows(body, RECORD_SIZE, RECORD_SIZE - 4, 0), "<u4") == records["crc"]
-    return records, _in_order(records, good)
+    sound = np.frombuffer(_native.crc32c_rows(body, RECORD_SIZE, RECORD_SIZE - 4, 0), "<u4") == records["crc"]
+    sound &= (records["count"] >= 1) & (records["first"] < _MOST_SAMPLES_IN_ALL)
+    sound &= records["count"] < _MOST_SAMPLES_IN_ALL
+    return records, sound
 
 
-def _in_order(records: Records, good: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Good records whose numbers follow from the record before them, where that is good."""
-    good = good & (records["count"] >= 1) & (records["first"] < _MOST_SAMPLES_IN_ALL)
-    good &= records["count"] < _MOST_SAMPLES_IN_ALL
+def _in_order(records: Records, sound: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Sound records whose numbers follow from the record before them, where that is sound."""
     ends = records["first"] + records["count"]
     follows = np.ones(len(records), bool)
-    follows[1:] = (records["first"][1:] == ends[:-1]) | ~good[:-1]
+    follows[1:] = (records["first"][1:] == ends[:-1]) | ~sound[:-1]
     if len(records):
         follows[0] = records["first"][0] == 0
-    return good & follows
+    return sound & follows
+
+
+def _first(records: Records, number: int) -> int:
+    """The first sample of shard `number`, by the record before it."""
+    return int(records["first"][number - 1] + records["count"][number - 1]) if number else 0
+
+
+def _is_no_record(store: Path, records: Records, number: int) -> bool:
+    """Whether bytes behind the last record never were one, rather than what is left of the record of a lost shard."""
+    record = records[number]
+    tells_of_a_shard = record["first"] == _first(records, number) and record["count"] > 0
+    return not tells_of_a_shard and not (store / shard_name(number)).exists()
 
 
 def _make_again(
     store: Path, records: Records, good: npt.NDArray[np.bool_], number: int, mended: list[str], tolerant: bool
 ) -> None:
     """Fill in a record from its shard, or from its neighbours if the shard is not good either."""
-    first = int(records["first"][number - 1] + records["count"][number - 1]) if number else 0
+    first = _first(records, number)
     path = store / shard_name(number)
     try:
         ends = read_ends(path)
@@ -166,8 +194,8 @@ def _make_again(
 def _not_recorded(store: Path, records: Records, mended: list[str], tolerant: bool) -> list[Any]:
     """Records of shards behind the last record: a writer was stopped between a shard and its record."""
     more: list[Any] = []
-    first = int(records["first"][-1] + records["count"][-1]) if len(records) else 0
     number = len(records)
+    first = _first(records, number)
     while (path := store / shard_name(number)).exists():
         try:
             ends = read_ends(path)

@@ -15,6 +15,7 @@ from cordwood.store.inspecting.text import (
     VALUES_RIGHT,
     basis,
     cells_of,
+    checked_lines,
     chosen,
     class_lines,
     headline,
@@ -57,6 +58,7 @@ def format_html(inspection: StoreInspection) -> str:
     parts += [sentence(each) for each in basis(inspection)]
     parts += lists(
         (
+            ("Checked", checked_lines(inspection)),
             ("Plans", plan_lines(inspection)),
             ("Rounded", rounding_lines(inspection)),
             ("Classes", class_lines(inspection, False)),

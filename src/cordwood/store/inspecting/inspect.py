@@ -11,6 +11,7 @@ from cordwood.codecs import DTYPES, fallback
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.store.checking.survey import check_is_store, is_store
 from cordwood.store.format import plan_files
+from cordwood.store.format.folder import store_bytes
 from cordwood.store.format.manifest import FieldEntry
 from cordwood.store.format.shard_file import read_ends, read_footer
 from cordwood.store.format.unfinished import unfinished
@@ -36,11 +37,12 @@ def inspect(path_or_file: Any, *, check: bool = True, progress: Progress | None 
         print(cw.inspect("train.cordwood"))
         wasteful = [row.name for row in cw.inspect("model.pt", check=False).tensors if row.wasted]
 
-    Of a store comes a `StoreInspection`: its fields, what each takes and what its values are like. Of a file comes an
-    `Inspection`: its tensors, what is shared and what is waste. Damage is told in `damaged`, and what is still readable
-    is shown; only what cannot be read at all is a FormatError. `check` reads the whole file to compare it with its
-    checksums, `progress` is then called with the bytes that are done and those there are; a store is checked by
-    `cw.verify`.
+    Of a store comes a `StoreInspection`: its fields, what each takes and what its values are like; type checkers know
+    that of `Dataset.inspect`, which returns the same. Of a file comes an `Inspection`: its tensors, what is shared and
+    what is waste. Damage is told in `damaged`, and what is still readable is shown; only what cannot be read at all is
+    a FormatError. `check` reads the whole file to compare it with its checksums; `progress` is then called with the
+    bytes that are done and those there are. Of a store the index and some samples are checked, and `checked` says how
+    many; `cw.verify` checks all of them.
     """
     if isinstance(path_or_file, str | os.PathLike):
         path = Path(os.fsdecode(path_or_file))
@@ -71,7 +73,7 @@ def inspect_reader(reader: Reader) -> StoreInspection:
         path=" + ".join(map(str, reader.shards.paths)),
         samples=len(reader),
         shards=sum(map(len, reader.shards.records)),
-        size=sum(int(records["file_size"].sum()) for records in reader.shards.records),
+        size=sum(map(store_bytes, reader.shards.paths)),
         goal=manifest.goal,
         shard_bytes=manifest.shard_bytes,
         schema="no samples yet" if manifest.schema is None else schema_text(reader.schema.root),

@@ -13,6 +13,7 @@ from typing import Any
 
 from cordwood.common.arguments import checks_keywords
 from cordwood.common.html import Printed
+from cordwood.common.tables import terminal_width
 from cordwood.store.inspecting.value_statistics import Values
 
 _MOST_CLASSES = 100_000  # in a dict for JSON
@@ -26,7 +27,7 @@ class FieldRow:
     samples have a value, `none` have None, and in `absent` ones the key is missing. `smallest` and `largest` are the
     least and the greatest size of each dimension, if all arrays have one number of dimensions, which otherwise lies in
     `ranks`. `worst_error` is the largest absolute error that storing as `stored_as` has made. `values` are those of
-    `values_of` samples.
+    `values_of` samples; `checked` samples were read.
     """
 
     name: str
@@ -47,6 +48,7 @@ class FieldRow:
     worst_error: float | None = None
     values: Values | None = None
     values_of: int = 0
+    checked: int = 0
     classes: list[tuple[str, int]] | None = None
     pictures: list[str] = field(default_factory=list, repr=False)
     captions: list[str] = field(default_factory=list, repr=False)  # the classes of these pictures' samples
@@ -78,6 +80,7 @@ class FieldRow:
             "worst_error": self.worst_error,
             "values": None if self.values is None else self.values.to_dict(),
             "values_of": self.values_of,
+            "checked": self.checked,
             "classes": None
             if self.classes is None
             else [{"name": name, "count": count} for name, count in self.classes[:_MOST_CLASSES]],
@@ -95,9 +98,10 @@ class StoreInspection(Printed):
         for row in inspection.fields:
             print(row.name, row.plan, row.before, row.after)
 
-    `size` counts the bytes of all shards. Sizes, counts and shapes of fields come from what every shard says of itself;
-    of more than a thousand shards as many are asked, `asked` tells how many, and sizes and counts are then scaled up.
-    `damaged` says what could not be read, `notes` what else there is to know, a line each.
+    `size` counts the bytes of all files of the store. Sizes, counts and shapes of fields come from the footers of the
+    shards. At most 1,000 shards are read; `asked` is their number, and sizes and counts are scaled up where there are
+    more. Of every field, `checked` samples were read and compared with their checksums; `verify` reads all of
+    them. `damaged` says what could not be read, `notes` what else there is to know, a line each.
     """
 
     path: str
@@ -113,6 +117,11 @@ class StoreInspection(Printed):
     notes: list[str] = field(default_factory=list)
 
     @property
+    def checked(self) -> int:
+        """Samples that were read, of every field at least as many."""
+        return min((row.checked for row in self.fields), default=self.samples)
+
+    @property
     def before(self) -> int:
         """Bytes of all values as they were given."""
         return sum(row.before for row in self.fields)
@@ -126,11 +135,12 @@ class StoreInspection(Printed):
         return self.table()
 
     @checks_keywords("StoreInspection.table")
-    def table(self, *, max_rows: int | None = 60, width: int = 100) -> str:
-        """The table that `print` shows; `max_rows=None` shows every field and every class."""
+    def table(self, *, max_rows: int | None = 60, width: int | None = None) -> str:
+        """The table that `print` shows; `max_rows=None` shows every field and every class. It fits the
+        terminal, or `width`."""
         from cordwood.store.inspecting.text import format_store
 
-        return format_store(self, max_rows, width)
+        return format_store(self, max_rows, width or terminal_width())
 
     def _repr_html_(self) -> str:
         from cordwood.store.inspecting.html import format_html
@@ -152,6 +162,7 @@ class StoreInspection(Printed):
             "schema": self.schema,
             "fields": [row.to_dict() for row in self.fields],
             "asked": self.asked,
+            "checked": {"index": True, "footers": self.asked, "samples": self.checked},
             "damaged": self.damaged,
             "notes": self.notes,
         }

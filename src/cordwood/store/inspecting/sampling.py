@@ -1,7 +1,7 @@
 """Reads values of some samples of a store: enough to describe its fields, few enough to be quick.
 
-Arrays are read of up to 256 evenly chosen samples, numbers of all samples up to a million, else of a thousand evenly
-chosen runs of a thousand. What cannot be read is left out and told.
+Arrays and texts are read of up to 256 evenly chosen samples, numbers of all samples up to a million, else of a thousand
+evenly chosen runs of a thousand. What cannot be read is left out and reported.
 """
 
 from collections.abc import Iterator, Sequence
@@ -105,6 +105,7 @@ def look_at_columns(found: StoreInspection, reader: Reader, trouble: DamageNotes
             for leaf in columns:
                 row = found.fields[leaf.number]
                 row.values_of += len(rows)
+                row.checked += len(rows)
                 column = reader.layout.column(rows, leaf.column)
                 if leaf.state >= 0:
                     column = column[states[:, leaf.state] == PRESENT]
@@ -128,11 +129,12 @@ def _row_numbers(samples: int) -> Iterator[Numbers]:
 
 
 def look_at_arrays(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
-    """Fill in the values, classes and pictures of array fields."""
+    """Fill in the values, classes and pictures of array fields; texts and the like are only read."""
     captions = _Captions(found, reader)
     for leaf in reader.schema.frames:
         row = found.fields[leaf.number]
-        if leaf.node.kind not in ARRAYS or not row.present or not len(reader):
+        if not row.present or not len(reader):
+            row.checked = min(row.none + row.absent, len(reader))  # there is nothing to read of these
             continue
         size = max(row.before // row.present, 1)
         count = min(len(reader), _MOST_SAMPLES, max(_MOST_BYTES // size, 1))
@@ -172,7 +174,8 @@ def _look_at_leaf(
     dtype = leaf.stored or leaf.node.dtype
     for start in range(0, len(numbers), together):
         for rows, (arrays,) in _readable(reader, numbers[start : start + together], [leaf], trouble):
-            for at, array in enumerate(arrays):
+            row.checked += len(rows)
+            for at, array in enumerate(arrays if leaf.node.kind in ARRAYS else ()):
                 place = row.values_of
                 row.values_of += 1
                 given = None if array is None else numbers_of(array, dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cordwood.common.numbers import four_digits, percent_of
-from cordwood.common.tables import section, table
+from cordwood.common.tables import folded, section, table
 from cordwood.common.text import counted, human, printable, shortened
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
 from cordwood.store.reading.read_plan import ReadPlan
@@ -13,8 +13,9 @@ HEADINGS = ("field", "kind", "shape", "before", "after", "ratio", "note")
 VALUE_HEADINGS = ("values", "min", "max", "mean", "std", "zeros", "NaN", "note")
 RIGHT = frozenset((3, 4, 5))
 VALUES_RIGHT = frozenset((1, 2, 3, 4, 5, 6))
-_GIVE_WAY = ((6, 32), (0, 24), (2, 24), (0, 16), (6, 24), (2, 14), (0, 12), (6, 12), (1, 8))
-_VALUES_GIVE_WAY = ((7, 24), (0, 24), (0, 12))
+_LEFT_OUT = ((2, 12), (6, 0), (2, 0), (1, 0), (0, 8))  # on narrow terminals
+_GIVE_WAY = ((6, 32), (0, 24), (2, 24), (0, 16), (6, 24), (2, 14), (0, 12), (6, 12), (1, 8), *_LEFT_OUT)
+_VALUES_GIVE_WAY = ((7, 24), (0, 24), (0, 12), (7, 0), (6, 0), (4, 0), (5, 0), (0, 8))
 _FEW_CLASSES = 12
 _MOST_NAMES = 40  # of a dataset's fields
 
@@ -26,6 +27,7 @@ def format_store(inspection: StoreInspection, max_rows: int | None, width: int) 
         _fields(inspection, max_rows, width),
         _values(inspection, max_rows, width),
         _totals(inspection, width),
+        section("checked", checked_lines(inspection), width),
         section("plans", plan_lines(inspection), width, most=10**9 if max_rows is None else max_rows),
         section("rounded", rounding_lines(inspection), width),
         section("classes", class_lines(inspection, max_rows is None), width, most=10**9),
@@ -36,7 +38,7 @@ def format_store(inspection: StoreInspection, max_rows: int | None, width: int) 
         found = list(part)
         if found:
             lines += ["", *found]
-    return "\n".join(lines)
+    return folded(lines)
 
 
 def format_dataset(plan: ReadPlan) -> str:
@@ -50,7 +52,7 @@ def format_dataset(plan: ReadPlan) -> str:
     ]
     if len(plan.field_names) > len(names):
         lines.append(f"  ... {len(plan.field_names) - len(names)} more fields")
-    return "\n".join(lines)
+    return folded(lines)
 
 
 def chosen(plan: ReadPlan) -> str:
@@ -163,6 +165,15 @@ def basis(inspection: StoreInspection) -> list[str]:
             up_to = "up to " * (len(looked) > 1)
             told.append(f"values of {word} are those of {up_to}{max(looked):,} samples, {which}")
     return told
+
+
+def checked_lines(inspection: StoreInspection) -> list[str]:
+    """What was read to find damage, and what reads the rest."""
+    if not inspection.shards:
+        return []
+    footers = f"{inspection.asked:,} of {counted(inspection.shards, 'footer')}"
+    samples = f"{inspection.checked:,} of {counted(inspection.samples, 'sample')}"
+    return [f"index, {footers} and {samples}; `cordwood verify` checks every byte"]
 
 
 def _totals(inspection: StoreInspection, width: int) -> Iterator[str]:

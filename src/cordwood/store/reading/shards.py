@@ -60,15 +60,16 @@ def check_meanings(paths: Sequence[Path], found: Sequence[manifest.Manifest]) ->
                 )
 
 
-def records_of(path: Path, schema: Schema | None) -> shard_index.Records:
+def index_of(path: Path, schema: Schema | None) -> shard_index.ShardIndex:
     """The shards of a store, of which its manifest must know."""
-    records = shard_index.read(path).records
-    if schema is None and len(records):
+    index = shard_index.read(path)
+    if schema is None and len(index.records):
         raise FormatError(
-            f"{path / manifest.NAME}: it knows of no samples, but there are {len(records)} shards: the file is older "
-            "than they are; restore it from a copy, or make a new store of the shards with `cordwood verify --salvage`"
+            f"{path / manifest.NAME}: it knows of no samples, but there are {len(index.records)} shards: the file is "
+            "older than they are; restore it from a copy, or make a new store of the shards with "
+            "`cordwood verify --salvage`"
         )
-    return records
+    return index
 
 
 def length_of(path: Path, records: shard_index.Records, most: int | None) -> int:
@@ -105,7 +106,8 @@ class Shards:
         self.schema = common_schema(self.paths, self.manifests)
         check_meanings(self.paths, self.manifests)
         self.layout = RowLayout(self.schema)
-        self.records = tuple(records_of(path, one.schema) for path, one in zip(self.paths, self.manifests, strict=True))
+        self.indexes = tuple(index_of(path, one.schema) for path, one in zip(self.paths, self.manifests, strict=True))
+        self.records = tuple(index.records for index in self.indexes)
         self.lengths = tuple(
             length_of(path, records, None if lengths is None else lengths[i])
             for i, (path, records) in enumerate(zip(self.paths, self.records, strict=True))

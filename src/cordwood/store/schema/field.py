@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, get_args
 
-from cordwood.codecs import DTYPES, GOALS
+from cordwood.codecs import DTYPES, GOALS, Goal
 from cordwood.common.arguments import checks_keywords, one_of, true_or_false
 from cordwood.errors import UsageError
 
-STORE_AS: Final = ("float16", "bfloat16", "float32")
+StoreAs = Literal["float16", "bfloat16", "float32"]
+STORE_AS: Final[tuple[StoreAs, ...]] = get_args(StoreAs)
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Field:
             "label": cw.Field(classes=["cat", "dog"]),
             "annotations": cw.Field(varies=True),
             "photo": cw.Field(keep_encoded=True),
+            "mask": cw.Field(optional=True),
         }
         with cw.Writer("train.cordwood", fields=fields) as w: ...
 
@@ -40,13 +42,17 @@ class Field:
 
     ``keep_encoded`` takes the bytes of an image file (JPEG, PNG, WebP, BMP, GIF or TIFF) and stores them as they are;
     whoever reads gets the image, decoded on threads: uint8, 3 x height x width, RGB, upright.
+
+    ``optional`` takes samples that lack the field or have None there, also if each of the first samples has a value.
+    It can be asked for a dict or tuple of fields, too: ``"meta"``.
     """
 
-    goal: str | None = None
-    store_as: str | None = None
+    goal: Goal | None = None
+    store_as: StoreAs | None = None
     varies: bool = False
     classes: Sequence[str] | None = None
     keep_encoded: bool = False
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if self.goal is not None:
@@ -57,6 +63,7 @@ class Field:
                 f"{', '.join(STORE_AS)}"
             )
         true_or_false("varies", self.varies)
+        true_or_false("optional", self.optional)
         if self.classes is not None:
             object.__setattr__(self, "classes", _class_names(self.classes))
         if self.varies and (self.store_as is not None or self.classes is not None):

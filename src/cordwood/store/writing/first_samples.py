@@ -11,25 +11,25 @@ same files.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from cordwood import codecs
-from cordwood.codecs import DTYPES, Plan, fallback
+from cordwood.codecs import DTYPES, Goal, Plan, fallback
 from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.store.format import plan_files
 from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.manifest import write as write_manifest
+from cordwood.store.format.rows import unpack_states
 from cordwood.store.schema.field import Field
-from cordwood.store.schema.node import ARRAYS, Node
-from cordwood.store.schema.schema import Schema
+from cordwood.store.schema.node import ARRAYS, DICTS, Node
+from cordwood.store.schema.schema import ABSENT, PRESENT, Schema
 from cordwood.store.writing.infer import infer, observe
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
@@ -48,6 +48,7 @@ class FirstSamples:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.samples: list[Any] = []
+        self.hints: Mapping[str, Field] = {}  # what is known of fields that are not among the options
         self._nbytes = 0
         self._structure: Node | None = None  # of the last sample
         self._preparer: Preparer | None = None  # for samples of that structure
@@ -91,19 +92,48 @@ class FirstSamples:
         self.samples.append(snapshot(sample))
         self._nbytes += nbytes
 
-    def prepare(
-        self, more: Sequence[Any] = (), classes: Mapping[str, Sequence[str]] = MappingProxyType({})
-    ) -> tuple[Preparer, list[Prepared]]:
-        """Infer the schema of what was kept and of more samples that complete it, and prepare all of these.
-
-        `classes` are names of labels for those fields that hold integers and are not among the options.
-        """
+    def prepare(self, more: Sequence[Any] = ()) -> tuple[Preparer, list[Prepared]]:
+        """Infer the schema of what was kept and of more samples that complete it, and prepare all of these."""
         samples = [*self.samples, *more]
-        schema = infer(samples, self.options.fields)
+        fields = dict(self.options.fields)
+        asked = {name for name, field in fields.items() if field.optional or field.varies}
+        schema = infer(samples, fields)
+        if varying := _varying(schema, {name: field for name, field in self.hints.items() if name not in fields}):
+            fields |= varying
+            schema = infer(samples, fields)
         integers = {leaf.name for leaf in schema.leaves if leaf.node.dtype.startswith(("int", "uint"))}
-        named = {name: Field(classes=names) for name, names in classes.items() if name in integers}
-        preparer = Preparer(schema, {**named, **self.options.fields})
-        return preparer, [preparer.prepare(sample) for sample in samples]
+        fields |= {name: field for name, field in self.hints.items() if name in integers - fields.keys()}
+        preparer = Preparer(schema, fields)
+        prepared = [preparer.prepare(sample) for sample in samples]
+        return Preparer(schema, fields, _optional(schema, prepared, asked)), prepared
+
+
+def _varying(schema: Schema, hints: Mapping[str, Field]) -> dict[str, Field]:
+    """Those of the hints that say that a field varies, where the samples have such a field and no arrays in it."""
+    found = {}
+    for place in schema.places:
+        if place.parent < 0 and place.name in hints and hints[place.name].varies and schema.root.kind in DICTS:
+            leaves = [schema.leaves[number].node for number in place.leaves]
+            if not any(leaf.kind in ARRAYS or leaf.type in ("tensor", "ndarray") for leaf in leaves):
+                found[place.name] = hints[place.name]
+    return found
+
+
+def _optional(schema: Schema, samples: Sequence[Prepared], asked: Collection[str]) -> tuple[str, ...]:
+    """The names of the places that some sample lacks, or has None at, and of those that the caller asked for."""
+    packed = np.frombuffer(b"".join(sample.states for sample in samples), np.uint8).reshape(len(samples), -1)
+    states = unpack_states(packed, len(schema.places))
+    places = [place for place in schema.places if place.node.kind != "none"]  # those may be missing anyway
+    found = []
+    for place in places:
+        # What is below a container that is not there says nothing about samples that have the container.
+        there = True if place.parent < 0 else states[:, place.parent] == PRESENT
+        of_place = states[:, place.number]
+        # None is one of the values of what takes anything.
+        lacking = of_place == ABSENT if place.node.kind == "any" else of_place != PRESENT
+        if place.name in asked or bool((lacking & there).any()):
+            found.append(place.name)
+    return tuple(found)
 
 
 def snapshot(value: Any) -> Any:
@@ -138,7 +168,7 @@ class FixedSchema(NamedTuple):
 
     def preparer(self) -> Preparer:
         """Return a new preparer of samples for this schema."""
-        return Preparer(self.schema, {entry.name: entry for entry in self.manifest.fields})
+        return Preparer(self.schema, {entry.name: entry for entry in self.manifest.fields}, self.manifest.optional)
 
     @classmethod
     def choose(cls, store: Path, options: Options, preparer: Preparer, samples: Sequence[Prepared]) -> "FixedSchema":
@@ -148,7 +178,7 @@ class FixedSchema(NamedTuple):
         entries: list[FieldEntry] = []
         for leaf in preparer.schema.leaves:
             field = preparer.fields.get(leaf.name, Field())
-            wanted = "raw" if field.keep_encoded else field.goal or manifest.goal
+            wanted: Goal = "raw" if field.keep_encoded else field.goal or manifest.goal
             name = None
             if leaf.stored is not None:
                 arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
@@ -160,7 +190,9 @@ class FixedSchema(NamedTuple):
                 log.info("%s: field %s is kept by %s, for the goal %s", store, brief(leaf.name), plans[-1], wanted)
             classes = None if field.classes is None else tuple(field.classes)
             entries.append(FieldEntry(leaf.name, wanted, name, leaf.store_as, classes, field.keep_encoded))
-        manifest = replace(manifest, schema=preparer.schema, fields=tuple(entries))
+        manifest = replace(
+            manifest, schema=preparer.schema, fields=tuple(entries), optional=tuple(preparer.optional or ())
+        )
         write_manifest(store, manifest)
         plan_files.remove_others(store, set(manifest.plan_names))
         return cls(manifest, plans)

@@ -11,7 +11,7 @@ A function a leaf that takes its value from a sample: the array for its frame, o
 
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -38,9 +38,11 @@ _PYTHON: Final[dict[str, tuple[type, Callable[[Any], bytes]]]] = {
 class Mismatch(Exception):  # noqa: N818 - never leaves the store: it becomes a UsageError that tells the place
     """A part of a sample is not what the schema says."""
 
-    def __init__(self, place: SchemaNode, value: object, *, key: object = None, note: str = "") -> None:
+    def __init__(
+        self, place: SchemaNode, value: object, *, key: object = None, note: str = "", missing: bool = False
+    ) -> None:
         super().__init__()
-        self.place, self.value, self.key, self.note = place, value, key, note
+        self.place, self.value, self.key, self.note, self.missing = place, value, key, note, missing
 
 
 def array_taker(leaf: Leaf, place: SchemaNode) -> Callable[[Any], Array]:
@@ -168,7 +170,8 @@ def _numpy_scalars(leaf: Leaf, place: SchemaNode) -> Callable[[Any], bytes]:
 
 
 _MISSING: Final = object()
-_VARIES: Final = "make the store with fields={{{!r}: cw.Field(varies=True)}}"
+_VARIES: Final = "make a new store at another path with fields={{{!r}: cw.Field(varies=True)}}"
+_OPTIONAL: Final = "make a new store at another path with fields={{{!r}: cw.Field(optional=True)}}"
 
 
 class Flat(NamedTuple):
@@ -203,10 +206,14 @@ def flattener(schema: Schema) -> "Flattener":
 
 
 class Flattener:
-    """Takes samples of one schema apart: ``Flattener(schema)(sample)``."""
+    """Takes samples of one schema apart: ``Flattener(schema)(sample)``.
 
-    def __init__(self, schema: Schema) -> None:
+    `optional` are the names of the places that a sample may lack, or have None at; None stands for all.
+    """
+
+    def __init__(self, schema: Schema, optional: Collection[str] | None = None) -> None:
         self.schema = schema
+        self._optional = optional
         self._no_arrays: list[Array | None] = [None] * len(schema.frames)
         self._no_columns = [bytes(DTYPES[leaf.node.dtype].itemsize) for leaf in schema.columns]
         self._nones = bytearray(NONE if place.node.kind == "none" else 0 for place in schema.places)
@@ -239,7 +246,7 @@ class Flattener:
         return _into_columns(column_taker(leaf, place), leaf.column)
 
     def _dict_taker(self, place: SchemaNode, children: list[tuple[SchemaNode, _Taker]]) -> _Taker:
-        node, mark = place.node, self._mark
+        node, mark, may_miss, may_be_none = place.node, self._mark, self._may_miss, self._may_be_none
         cls: type[dict[Any, Any]] = dict if node.kind == "dict" else OrderedDict
         steps = [(key, child, take) for key, (child, take) in zip(node.keys, children, strict=True)]
         key_types = {key: type(key) for key in node.keys}
@@ -257,12 +264,16 @@ class Flattener:
             for key, child, take in steps:
                 item = value.get(key, _MISSING)
                 if item is None:
+                    if not may_be_none(child):
+                        raise Mismatch(child, None)
                     mark(child, NONE, taken)
                 elif item is not _MISSING:
                     take(item, taken)
-                else:
+                elif may_miss(child):
                     mark(child, ABSENT, taken)
                     continue
+                else:
+                    raise Mismatch(child, value, missing=True)
                 left -= 1
             if left:  # a dict that was changed meanwhile
                 raise Mismatch(place, value)
@@ -270,7 +281,7 @@ class Flattener:
         return take_dict
 
     def _sequence_taker(self, place: SchemaNode, children: list[tuple[SchemaNode, _Taker]]) -> _Taker:
-        node, mark, count = place.node, self._mark, len(children)
+        node, mark, may_be_none, count = place.node, self._mark, self._may_be_none, len(children)
         fits: Callable[[Any], bool] = (
             _is_named(node) if node.kind == "namedtuple" else _is_exactly(list if node.kind == "list" else tuple)
         )
@@ -280,11 +291,19 @@ class Flattener:
                 raise Mismatch(place, value)
             for (child, take), item in zip(children, value, strict=True):
                 if item is None:
+                    if not may_be_none(child):
+                        raise Mismatch(child, None)
                     mark(child, NONE, taken)
                 else:
                     take(item, taken)
 
         return take_sequence
+
+    def _may_miss(self, place: SchemaNode) -> bool:
+        return self._optional is None or place.node.kind == "none" or place.name in self._optional
+
+    def _may_be_none(self, place: SchemaNode) -> bool:
+        return place.node.kind == "any" or self._may_miss(place)
 
     def _mark(self, place: SchemaNode, state: int, taken: _Taken) -> None:
         """Note that a place is not present, and so nothing below it."""
@@ -305,6 +324,13 @@ class Flattener:
             return UsageError(
                 f"{where(place.name)} has a key {brief(mismatch.key)} that is not in the schema (keys: "
                 f"{shown_names([str(key) for key in place.node.keys])}){hint}"
+            )
+        if mismatch.missing or mismatch.value is None:
+            keys = shown_names([str(key) for key in mismatch.value]) if isinstance(mismatch.value, dict) else ""
+            what = f"is missing (found: {keys})" if mismatch.missing else "is None"
+            return UsageError(
+                f"{where(place.name)} {what}, but each of the store's first samples has a value there: give it one, or "
+                f"if samples may lack it, {_OPTIONAL.format(place.name)}"
             )
         note = f": {mismatch.note}" if mismatch.note else ""
         hint = f"; convert it, or if it is meant to vary, {_VARIES.format(place.name)}" if place.name else ""

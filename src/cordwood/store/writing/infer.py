@@ -173,7 +173,10 @@ def _with_place_for(path: list[str], node: Node, name: str) -> Node:
 
 
 def _check_fields(schema: Schema, fields: Mapping[str, Field]) -> None:
+    containers = {place.name for place in schema.places if place.node.kind in CONTAINERS}
     for name, field in fields.items():
+        if name in containers and field == Field(optional=True):
+            continue
         if name not in schema.names:
             below = [leaf for leaf in schema.names if leaf.startswith(f"{name}.")]
             found = f"it is made of {shown_names(below)}" if below else f"samples have {shown_names(schema.names)}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cordwood.codecs import GOALS
+from cordwood.codecs import GOALS, Goal
 from cordwood.common.arguments import one_of, whole_number
 from cordwood.common.resources import default_threads
 from cordwood.common.text import brief
@@ -19,7 +19,7 @@ _MOST_THREADS = 256
 class Options:
     """What the caller asked for; None: nothing."""
 
-    goal: str | None
+    goal: Goal | None
     shard_bytes: int | None
     fields: Mapping[str, Field]
 
@@ -28,7 +28,7 @@ class Options:
         return Manifest(goal=self.goal or before.goal, shard_bytes=self.shard_bytes or before.shard_bytes)
 
 
-def checked_options(goal: str | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
+def checked_options(goal: Goal | None, shard_bytes: int | None, fields: Mapping[str, Field] | None) -> Options:
     """What the caller asked for, if it can be meant."""
     if goal is not None:
         one_of("goal", goal, GOALS)
@@ -60,7 +60,11 @@ def check_same(options: Options, manifest: Manifest, where: Path) -> None:
         asked.append(("shard_bytes", options.shard_bytes, manifest.shard_bytes))
     entries = {entry.name: entry for entry in manifest.fields}
     for name, field in options.fields.items():
+        if field.optional:
+            asked.append((f"optional of field {name!r}", True, name in manifest.optional))
         entry = entries.get(name)
+        if entry is None and field == Field(optional=True) and name in manifest.optional:  # a container
+            continue
         if entry is None:
             raise UsageError(f"fields names {name!r}, but {where} has {', '.join(map(brief, entries)) or 'no fields'}")
         of = f"the {{}} of field {name!r}"

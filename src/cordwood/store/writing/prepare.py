@@ -34,13 +34,20 @@ class Prepared(NamedTuple):
 class Preparer:
     """Makes samples fit a schema, or says why they do not.
 
-    `fields` says which fields hold labels, whose number is checked, and which hold encoded images.
+    `fields` says which fields hold labels, whose number is checked, and which hold encoded images; `optional` names
+    the places that a sample may lack (None: all).
     """
 
-    def __init__(self, schema: Schema, fields: Mapping[str, Field | FieldEntry] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        fields: Mapping[str, Field | FieldEntry] = MappingProxyType({}),
+        optional: Sequence[str] | None = None,
+    ) -> None:
         self.schema = schema
         self.fields = fields
-        self._flatten = Flattener(schema)
+        self.optional = optional
+        self._flatten = Flattener(schema, None if optional is None else frozenset(optional))
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
         asked = [(leaf, fields[leaf.name]) for leaf in schema.leaves if leaf.name in fields]
         self._labels = [(leaf, len(field.classes)) for leaf, field in asked if field.classes is not None]
@@ -76,7 +83,7 @@ class Preparer:
         if len(wrong):
             raise UsageError(
                 f"field {leaf.name!r}: the label {wrong[0]} came, but there are {count} classes, 0 to {count - 1}; a "
-                "sample without a label holds None, or lacks the field"
+                "sample without a label holds None, or lacks the field (cw.Field(optional=True))"
             )
 
 

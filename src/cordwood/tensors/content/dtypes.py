@@ -1,5 +1,6 @@
 """Converts between torch's dtypes and the names that the codecs use."""
 
+from functools import cache
 from typing import Final
 
 import torch
@@ -15,6 +16,7 @@ SUB_BYTE: Final = frozenset(
 )
 
 
+@cache
 def codec_name(dtype: torch.dtype) -> str:
     """The codecs' name for arrays of a torch dtype; unsigned integers of its width where they know none."""
     name = str(dtype).removeprefix("torch.")

@@ -5,8 +5,8 @@ one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,7 @@ class Scratch:
         return self._memory[:nbytes]
 
 
-@dataclass(frozen=True, slots=True)
-class PackedStorage:
+class PackedStorage(NamedTuple):
     """One storage as it will stand in the file."""
 
     key: str
@@ -62,6 +61,9 @@ class PackedStorage:
 
     def pieces(self, scratch: Scratch) -> list[Bytes]:
         """All bytes in order, padding included; copied only where something must be gathered."""
+        groups = self.layout.groups
+        if len(groups) == 1 and groups[0].is_verbatim and groups[0].nbytes == self.layout.nbytes:  # as most are
+            return [self.read(groups[0].source, groups[0].nbytes)]
         if self.is_verbatim:
             return list(self._verbatim())
         out = scratch.take(self.nbytes)
@@ -104,17 +106,17 @@ class PackedStorage:
         copied = np.empty(self.nbytes, np.uint8)
         self.gather(self.layout.groups, 0, copied)
         groups = tuple(
-            replace(group, source=group.offset, span=group.nbytes, copies=(), is_verbatim=True)
+            group._replace(source=group.offset, span=group.nbytes, copies=(), is_verbatim=True)
             for group in self.layout.groups
         )
-        layout = replace(self.layout, groups=groups)
-        return replace(self, layout=layout, read=lambda offset, length: copied[offset : offset + length])
+        layout = self.layout._replace(groups=groups)
+        return self._replace(layout=layout, read=lambda offset, length: copied[offset : offset + length])
 
     def hollow(self, zeros: Bytes) -> "PackedStorage":
         """A storage of the same size and no content, to see how large a file would be."""
         whole = ViewGroup(0, self.nbytes, 0, self.nbytes, (), (), True)
-        layout = replace(self.layout, groups=(whole,) if self.nbytes else ())
-        return replace(self, layout=layout, read=lambda offset, length: zeros[offset : offset + length])
+        layout = self.layout._replace(groups=(whole,) if self.nbytes else ())
+        return self._replace(layout=layout, read=lambda offset, length: zeros[offset : offset + length])
 
     def group_array(self, group: ViewGroup) -> tuple[str, tuple[int, ...]]:
         """Dtype and shape in which a group is best compressed: those of a view that covers it, else plain items."""

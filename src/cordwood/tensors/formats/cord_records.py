@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cordwood import codecs
-from cordwood.codecs import DTYPES
+from cordwood.codecs import DTYPES, Goal
 from cordwood.codecs import pieces as sample_of
 from cordwood.native import _native
 from cordwood.tensors.content.file_content import Bytes, PackedStorage, Scratch
@@ -33,14 +33,14 @@ class EncodedRecord:
     crc32c: int | None  # of raw bytes; a frame has its own checksums
 
 
-def encoded_records(storage: PackedStorage, goal: str, scratch: Scratch) -> Iterator[EncodedRecord]:
+def encoded_records(storage: PackedStorage, goal: Goal, scratch: Scratch) -> Iterator[EncodedRecord]:
     """The records of a storage, one at a time; each is valid until the next is asked for."""
     for groups in _neighbours(storage.layout.groups):
         if len(groups) == 1:
             dtype, array = _array(storage, groups[0], scratch)
         else:
             dtype, array = _joined(storage, groups, scratch)
-        chosen: codecs.Plan | str = goal
+        chosen: codecs.Plan | Goal = goal
         pieces = [(0, array)]
         if goal != "raw" and array.nbytes > _SAMPLE[goal]:
             plan = codecs.plan(sample_of(array, _SAMPLE[goal]), goal, dtype=dtype)
@@ -106,7 +106,7 @@ def _as_array(raw: Bytes, dtype: str, shape: tuple[int, ...]) -> Any:
     return aligned.view(carrier).reshape(shape)
 
 
-def _encode(array: Any, dtype: str, plan_or_goal: codecs.Plan | str) -> tuple[str, Any]:
+def _encode(array: Any, dtype: str, plan_or_goal: codecs.Plan | Goal) -> tuple[str, Any]:
     raw = array.reshape(-1).view(np.uint8)
     if plan_or_goal == "raw" or array.nbytes < _SMALLEST_CODED:
         return "raw", raw

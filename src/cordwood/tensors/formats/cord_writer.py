@@ -7,6 +7,7 @@ manifest that lists them comes last, so that no more than one of them is in memo
 import json
 from typing import Any, Final
 
+from cordwood.codecs import Goal
 from cordwood.tensors.content.file_content import Content, Scratch
 from cordwood.tensors.formats.cord_records import encoded_records
 from cordwood.tensors.formats.shared import CORD_MANIFEST_NAME, CORD_MARK_NAME, CORD_PICKLE_NAME, CORD_VERSION, Write
@@ -16,7 +17,7 @@ MARK: Final = b"A Cordwood tensor file: docs/format/tensors.md\n"
 _WORTH_DEFLATING = 4096  # below that, inflating costs more time than reading
 
 
-def write_cord(content: Content, write: Write, goal: str) -> None:
+def write_cord(content: Content, write: Write, goal: Goal) -> None:
     """The whole archive, forward only."""
     parcel = content.parcel()
     archive = ZipWriter(write)

@@ -3,8 +3,12 @@
 Compressed files carry a tripwire. Torch reads deflated records well, but ``torch.load(mmap=True)`` takes their
 compressed bytes for the tensors' and says nothing. So the last record of such a file is a storage that is longer,
 unpacked, than what follows its place in the file; a tensor over it hangs on the first tensor's empty dict of hooks.
-Loading reads it and forgets it; mapping finds it out of bounds and raises. Records that would tell torch how to
-compute offsets without looking (``.format_version``) are left out.
+Loading reads it and forgets it; mapping finds it out of bounds and raises.
+
+``.format_version`` and ``.storage_alignment`` allow torch to compute the offsets of all storages from their sizes
+(``torch.utils.serialization.config.load.calculate_storage_offsets``, ``_checkpoint_offset`` under ``FakeTensorMode``).
+A file has them where that gives the right offsets: with nothing deflated, and storages counted from 0 on in the order
+of the pickle.
 """
 
 import hashlib
@@ -13,7 +17,8 @@ import struct
 import zlib
 from typing import Any
 
-from cordwood.native import _native
+import torch
+
 from cordwood.tensors.content.file_content import Content, Parcel, Scratch
 from cordwood.tensors.formats.shared import LEGACY_MAGIC_NUMBER, LEGACY_VERSION, Write
 from cordwood.tensors.io.zip_writer import ZipWriter, deflate
@@ -27,9 +32,12 @@ _WORTH = 0.9  # a record is kept deflated from 10% saved on
 def write_pt(content: Content, write: Write, prefix: str, *, compress: bool = False) -> None:
     """The whole archive, forward only."""
     parcel = content.parcel()
-    archive = _Archive(write, parcel.prefix or prefix)
+    archive = _Archive(write, parcel.prefix or prefix, compress=compress)
     if not compress:
         archive.add("data.pkl", [parcel.pickle])
+        if parcel.tripwire is None and (not parcel.storages or parcel.storages[0].key == "0"):
+            archive.add(".format_version", [b"1"])
+            archive.add(".storage_alignment", [str(archive.alignment).encode()])
         archive.add("byteorder", [parcel.byteorder.encode()])
         archive.add_storages(parcel)
         archive.finish(parcel, 0)
@@ -45,36 +53,29 @@ def write_pt(content: Content, write: Write, prefix: str, *, compress: bool = Fa
 class _Archive:
     """The records of one file, under one name."""
 
-    def __init__(self, write: Write, prefix: str) -> None:
-        self._zip = ZipWriter(write)
+    def __init__(self, write: Write, prefix: str, *, compress: bool) -> None:
+        # torch.utils.serialization.config.save.storage_alignment, which early versions of torch do not have
+        self.alignment: int = getattr(torch.serialization, "_get_storage_alignment", lambda: 64)()
+        self._zip = ZipWriter(write, alignment=self.alignment, like_torch=not compress)
         self._prefix = prefix
-        self._entries = 0
-        self._names = 0
-        self._digest = hashlib.sha256()
 
     def add(self, name: str, pieces: list[Any], *, deflated: bool = False) -> bool:
         """One record; whether it was worth deflating."""
         full = f"{self._prefix}/{name}"
-        self._entries += 1
-        self._names += len(full)
-        size = sum(memoryview(piece).nbytes for piece in pieces)
-        crc = 0
-        for piece in pieces:
-            crc = _native.crc32(piece, crc)
-        self._digest.update(struct.pack("<QI", size, crc) + full.encode())
-        if deflated and size:
+        if deflated and pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            size = memoryview(data).nbytes
             if size > _LARGE:
                 # Both forms at once would be too much memory: some samples tell whether it is worth it.
                 if _worth_deflating(data):
                     self._zip.add_deflating(full, data)
                     return True
             else:
-                chunks, _ = deflate(data)
+                chunks, crc = deflate(data)
                 if sum(map(len, chunks)) <= size * _WORTH:
                     self._zip.add_deflated(full, chunks, size, crc)
                     return True
-        self._zip.add(full, pieces, crc=crc)
+        self._zip.add(full, pieces)
         return False
 
     def add_storages(self, parcel: Parcel, *, deflated: bool = False) -> bool:
@@ -87,9 +88,9 @@ class _Archive:
 
     def room_behind(self, parcel: Parcel) -> int:
         """More bytes than the tripwire's record and the directory can take."""
-        fixed = 46 + 32 + len(self._prefix) + 64
-        names = self._names + sum(map(len, parcel.extras))
-        return 2 * (names + (self._entries + len(parcel.extras) + 8) * fixed + 1024)
+        fixed = 46 + 32 + len(self._prefix.encode()) + 64
+        others = [name.encode() for name in parcel.extras if name != "version"]
+        return 2 * (len(self._zip.directory) + sum(map(len, others)) + (len(others) + 8) * fixed + 1024)
 
     def finish(self, parcel: Parcel, trip_bytes: int) -> None:
         """The records that every archive ends with, the tripwire, and the directory."""
@@ -98,7 +99,7 @@ class _Archive:
         if "version" not in parcel.extras:
             self.add("version", [_VERSION])
         # Torch logs this number to tell files apart; any that depends on the content alone will do.
-        number = int.from_bytes(self._digest.digest()[:16], "little")
+        number = int.from_bytes(hashlib.sha256(self._zip.directory).digest()[:16], "little")
         self.add(".data/serialization_id", [f"{number:040d}".encode()])
         if parcel.tripwire is not None:
             zeros = bytes(trip_bytes)

@@ -3,7 +3,15 @@
 from cordwood.common.html import MAX_ROWS, bars, lists, sentence, table, title, together
 from cordwood.common.text import human
 from cordwood.tensors.inspecting.result import Inspection
-from cordwood.tensors.inspecting.text import HEADINGS, RIGHT, attention, cells_of, describe_global, first_tensors
+from cordwood.tensors.inspecting.text import (
+    HEADINGS,
+    RIGHT,
+    attention,
+    cells_of,
+    describe_global,
+    first_tensors,
+    sizes_text,
+)
 
 
 def format_html(inspection: Inspection) -> str:
@@ -12,12 +20,12 @@ def format_html(inspection: Inspection) -> str:
     parts = [title(inspection.path, ", ".join(facts))]
     if inspection.tensors:
         parts.append(_table(inspection))
-    if inspection.stored:
-        share = 100 * inspection.wasted / inspection.stored
+    if inspection.in_memory:
+        share = 100 * inspection.wasted / inspection.in_memory
         reached = ("reachable", inspection.reachable, human(inspection.reachable))
         wasted = ("wasted", inspection.wasted, f"{human(inspection.wasted)} ({share:.1f}%)")
         parts.append(bars([reached, wasted]))
-        parts.append(sentence(f"{human(inspection.stored)} stored; {inspection.checks}"))
+        parts.append(sentence(f"{sizes_text(inspection)}; {inspection.checks}"))
     needs = [describe_global(needed) for needed in attention(inspection.globals)]
     parts += lists((("Damaged", inspection.damaged), ("Needs", needs), ("Advice", inspection.advice)))
     return together(parts)

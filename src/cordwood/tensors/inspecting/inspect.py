@@ -87,8 +87,8 @@ def _look_into_header(inspection: Inspection, file: SafetensorsFile) -> None:
     for row in file.rows.values():
         info = row_info(row)
         inspection.tensors.append(_row(info, row.nbytes, row.nbytes, row.nbytes, 0, "raw"))
-        inspection.stored += row.nbytes
-    inspection.reachable = inspection.stored
+        inspection.in_memory += row.nbytes
+    inspection.reachable = inspection.in_file = inspection.in_memory
     if isinstance(file, CutSafetensorsFile):
         for name, (dtype, shape) in file.outlines.items():
             row_of_lost = _row(TensorInfo(name, shape, dtype), 0, 0, 0, 0, "")
@@ -111,7 +111,8 @@ def _look_into_pickle(inspection: Inspection, file: PickledFile) -> None:
         inspection.kind = inspection.kind or "cannot be told"
         inspection.damaged.append(str(error))
         return
-    inspection.stored = sum(account.nbytes for account in accounts.values())
+    inspection.in_memory = sum(account.nbytes for account in accounts.values())
+    inspection.in_file = sum(file.stored(account.key) for account in accounts.values() if not account.is_lost)
     inspection.reachable = sum(account.reachable for account in accounts.values())
     inspection.tensors = _rows(file, named, accounts, inspection.damaged)
 
@@ -155,12 +156,12 @@ def _coding(file: PickledFile, account: StorageUsage, codings: dict[str, str], d
     return codings[account.key]
 
 
-def _row(info: TensorInfo, stored: int, in_file: int, reachable: int, wasted: int, codec: str) -> TensorRow:
+def _row(info: TensorInfo, in_memory: int, in_file: int, reachable: int, wasted: int, codec: str) -> TensorRow:
     return TensorRow(
         info.name,
         info.shape,
         info.dtype,
-        stored,
+        in_memory,
         in_file,
         reachable,
         wasted,
@@ -198,10 +199,10 @@ def _advise(inspection: Inspection, file: TensorFile, source: ByteSource) -> Non
     advice = inspection.advice
     path = shlex.quote(source.path) if source.path is not None else "FILE"
     suffix = PurePath(source.name).suffix if file.source is source else ".pt"
-    wasted, stored = inspection.wasted, inspection.stored
-    if wasted and (wasted * _SHARE >= stored or wasted >= _MUCH):
+    wasted, in_memory = inspection.wasted, inspection.in_memory
+    if wasted and (wasted * _SHARE >= in_memory or wasted >= _MUCH):
         small = _beside(source, "small", suffix or ".pt")
-        advice.append(f"{human(wasted)} of {human(stored)} is unreachable: cordwood trim {path} -o {small}")
+        advice.append(f"{human(wasted)} of {human(in_memory)} is unreachable: cordwood trim {path} -o {small}")
     if inspection.bound_to:
         classes = ", ".join(inspection.bound_to[:_MOST_CLASSES])
         more = len(inspection.bound_to) - _MOST_CLASSES

@@ -3,7 +3,7 @@
 ::
 
     inspection = cw.inspect("model.pt")
-    inspection.wasted, inspection.stored        # bytes
+    inspection.wasted, inspection.in_memory     # bytes
     [row.name for row in inspection.tensors if row.wasted]
     print(inspection)
 """
@@ -15,6 +15,7 @@ import torch
 
 from cordwood.common.arguments import checks_keywords
 from cordwood.common.html import Printed
+from cordwood.common.tables import terminal_width
 from cordwood.tensors.layout.sharing import Sharing
 from cordwood.tensors.unpickle.tensor_info import Shape
 
@@ -25,15 +26,15 @@ _MOST_NAMES = 100  # of partners in a dict for JSON: a file can tie all of its t
 class TensorRow:
     """One tensor.
 
-    `stored` is the size in memory of the storage it lies in (of all of them, where it is made of several), `in_file`
-    what that takes in the file, `reachable` how many of the bytes this tensor sees, and `wasted` how many of the
-    storage no tensor sees: tensors that lie in one storage all tell that storage's waste.
+    `in_memory` is the size of the tensor's storage when it is loaded (of all its storages, where it has several),
+    `in_file` the size of that storage in the file, `reachable` the number of bytes that this tensor sees, and `wasted`
+    the number of bytes of the storage that no tensor sees. Tensors of one storage all have that storage's waste.
     """
 
     name: str
     shape: Shape | None
     dtype: torch.dtype | None
-    stored: int
+    in_memory: int
     in_file: int
     reachable: int
     wasted: int
@@ -74,7 +75,7 @@ class TensorRow:
             "name": self.name,
             "shape": None if self.shape is None else list(self.shape),
             "dtype": None if self.dtype is None else str(self.dtype).removeprefix("torch."),
-            "stored": self.stored,
+            "in_memory": self.in_memory,
             "in_file": self.in_file,
             "reachable": self.reachable,
             "wasted": self.wasted,
@@ -138,8 +139,8 @@ class Inspection(Printed):
         for row in inspection.tensors:
             print(row.name, row.shape, row.wasted, row.shared_with)
 
-    `stored`, `reachable` and `wasted` count every storage once. `damaged` says what is wrong with the file, `advice`
-    what to do about it and about waste, a line each. `checks` tells in words what the checksums said.
+    `in_memory`, `in_file`, `reachable` and `wasted` count every storage once. `damaged` says what is wrong with the
+    file, `advice` what to do about it and about waste, one line per item. `checks` says what the checksums showed.
     """
 
     path: str
@@ -147,7 +148,8 @@ class Inspection(Printed):
     kind: str
     file_size: int
     tensors: list[TensorRow] = field(default_factory=list)
-    stored: int = 0
+    in_memory: int = 0
+    in_file: int = 0
     reachable: int = 0
     globals: list[NeededGlobal] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
@@ -160,17 +162,17 @@ class Inspection(Printed):
     @property
     def wasted(self) -> int:
         """Bytes of all storages that no tensor reaches."""
-        return self.stored - self.reachable
+        return self.in_memory - self.reachable
 
     def __str__(self) -> str:
         return self.table()
 
     @checks_keywords("Inspection.table")
-    def table(self, *, max_rows: int | None = 60, width: int = 100) -> str:
-        """The table that `print` shows; `max_rows=None` shows every row."""
+    def table(self, *, max_rows: int | None = 60, width: int | None = None) -> str:
+        """The table that `print` shows; `max_rows=None` shows every row. It fits the terminal, or `width`."""
         from cordwood.tensors.inspecting.text import format_inspection
 
-        return format_inspection(self, max_rows, width)
+        return format_inspection(self, max_rows, width or terminal_width())
 
     def _repr_html_(self) -> str:
         from cordwood.tensors.inspecting.html import format_html
@@ -184,7 +186,8 @@ class Inspection(Printed):
             "format": self.format,
             "kind": self.kind,
             "file_size": self.file_size,
-            "stored": self.stored,
+            "in_memory": self.in_memory,
+            "in_file": self.in_file,
             "reachable": self.reachable,
             "wasted": self.wasted,
             "tensors": [row.to_dict() for row in self.tensors],

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from cordwood.common.tables import fit, rule, section, table, table_line
+from cordwood.common.tables import fit, folded, rule, section, table, table_line
 from cordwood.common.text import human, printable, shortened
 from cordwood.tensors.inspecting.result import Inspection, NeededGlobal, TensorRow
 
-HEADINGS = ("name", "shape", "dtype", "stored", "reachable", "wasted", "note")
+HEADINGS = ("name", "shape", "dtype", "in memory", "reachable", "wasted", "note")
 RIGHT = frozenset((3, 4, 5))
+_LEFT_OUT = ((6, 0), (2, 0), (1, 0), (4, 0), (3, 0))  # on terminals that are narrower still
 # Which column is narrowed first, and how far; then the next.
 _GIVE_WAY = ((6, 32), (0, 36), (1, 22), (6, 24), (0, 26), (1, 16), (6, 12), (0, 18), (1, 12), (6, 8), (0, 12))
 _GIVE_WAY_OF_LINES = ((6, 24), (0, 30), (1, 20), (6, 12), (0, 20), (1, 12), (0, 14), (6, 8))
@@ -28,7 +29,7 @@ def format_inspection(inspection: Inspection, max_rows: int | None, width: int) 
         found = list(part)
         if found:
             lines += ["", *found]
-    return "\n".join(lines)
+    return folded(lines)
 
 
 def _header(inspection: Inspection) -> Iterator[str]:
@@ -57,7 +58,7 @@ def note_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -
     """What is worth saying; `first_in` is the first tensor of every storage, `room` how long a note should be."""
     notes = []
     if row.damaged:
-        notes.append("damaged" if row.stored else "lost")
+        notes.append("damaged" if row.in_memory else "lost")
     if row.partner_count:
         notes.append(_partners(row, room))
     elif row.storages and first_in.get(row.storages[0], row.name) != row.name:
@@ -95,13 +96,13 @@ def first_tensors(rows: list[TensorRow]) -> dict[str, str]:
 def cells_of(row: TensorRow, first_in: dict[str, str], room: int | None = None) -> tuple[str, ...]:
     """One row; a storage's size and waste stand where it comes first, and a ditto mark elsewhere."""
     again = bool(row.storages) and all(first_in[key] != row.name for key in row.storages)
-    lost = row.damaged and not row.stored
+    lost = row.damaged and not row.in_memory
     wasted = human(row.wasted) if row.wasted else "-"
     return (
         printable(row.name) or "(the tensor itself)",
         shape_text(row),
         dtype_text(row),
-        '"' if again else human(row.stored) if not lost else "-",
+        '"' if again else human(row.in_memory) if not lost else "-",
         human(row.reachable) if not lost else "-",
         '"' if again and row.wasted else wasted,
         printable(note_of(row, first_in, room)),
@@ -118,7 +119,7 @@ def _table(inspection: Inspection, max_rows: int | None, width: int) -> Iterator
         head, tail = rows[: max_rows * 2 // 3], rows[len(rows) - max_rows + max_rows * 2 // 3 :]
     hidden = rows[len(head) : len(rows) - len(tail)]
     cells = [cells_of(row, first_in) for row in (*head, *tail)]
-    widths = fit([HEADINGS, *cells], width, _GIVE_WAY)
+    widths = fit([HEADINGS, *cells], width, (*_GIVE_WAY, *_LEFT_OUT))
     # A note that does not fit names fewer partners, rather than half of one.
     short = [cells_of(row, first_in, widths[-1]) for row in (*head, *tail)]
     lines = [table_line(pair[len(pair[0][-1]) > widths[-1]], widths, RIGHT) for pair in zip(cells, short, strict=True)]
@@ -144,11 +145,17 @@ def _records(inspection: Inspection, width: int) -> Iterator[str]:
 
 
 def _totals(inspection: Inspection) -> Iterator[str]:
-    if inspection.stored:
-        share = 100 * inspection.wasted / inspection.stored
+    if inspection.in_memory:
+        share = 100 * inspection.wasted / inspection.in_memory
         waste = f"{human(inspection.wasted)} wasted ({share:.1f}%)" if inspection.wasted else "nothing wasted"
-        yield f"total     {human(inspection.stored)} stored, {human(inspection.reachable)} reachable, {waste}"
+        yield f"total     {sizes_text(inspection)}, {human(inspection.reachable)} reachable, {waste}"
     yield f"checks    {inspection.checks}"
+
+
+def sizes_text(inspection: Inspection) -> str:
+    """The size of all storages, and what they take in the file where that differs."""
+    in_memory, in_file = human(inspection.in_memory), human(inspection.in_file)
+    return f"{in_memory} in memory" + (f", {in_file} in the file" if inspection.in_file != inspection.in_memory else "")
 
 
 def attention(needed: list[NeededGlobal]) -> list[NeededGlobal]:
@@ -163,7 +170,7 @@ def describe_global(needed: NeededGlobal) -> str:
 
 def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[str]:
     """One line for each of many files."""
-    rows = [("file", "kind", "size", "stored", "reachable", "wasted", "note")]
+    rows = [("file", "kind", "size", "in memory", "reachable", "wasted", "note")]
     for inspection in inspections:
         notes = [f"{len(inspection.damaged)} damaged"] if inspection.damaged else []
         if inspection.format != "pt":
@@ -175,23 +182,23 @@ def format_lines(inspections: list[Inspection], width: int = 100) -> Iterator[st
                 printable(inspection.path),
                 printable(inspection.kind),
                 human(inspection.file_size),
-                human(inspection.stored),
+                human(inspection.in_memory),
                 human(inspection.reachable),
                 human(inspection.wasted) if inspection.wasted else "-",
                 printable(", ".join(notes)),
             )
         )
-    yield from table(rows, width, _GIVE_WAY_OF_LINES, right=range(2, 6))
+    yield from table(rows, width, (*_GIVE_WAY_OF_LINES, *_LEFT_OUT), right=range(2, 6))
 
 
 def format_total(inspections: list[Inspection]) -> str:
     """All files in one sentence."""
-    size, stored, reachable, wasted = (
+    size, in_memory, reachable, wasted = (
         sum(getattr(inspection, name) for inspection in inspections)
-        for name in ("file_size", "stored", "reachable", "wasted")
+        for name in ("file_size", "in_memory", "reachable", "wasted")
     )
-    share = f" ({100 * wasted / stored:.1f}%)" if wasted else ""
+    share = f" ({100 * wasted / in_memory:.1f}%)" if wasted else ""
     return (
-        f"{len(inspections)} files, {human(size)}: {human(stored)} stored, {human(reachable)} reachable, "
+        f"{len(inspections)} files, {human(size)}: {human(in_memory)} in memory, {human(reachable)} reachable, "
         f"{human(wasted)} wasted{share}"
     )

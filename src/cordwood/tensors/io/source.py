@@ -226,12 +226,19 @@ class _Seekable(ByteSource):
         with self._lock:
             self._file.seek(self._start + offset)
             while done < length:
-                data = self._file.read(min(length - done, _AT_ONCE))
-                if not data:
+                count = self._read_some(buffer[done : done + _AT_ONCE])
+                if not count:
                     self.size = offset + done
                     raise self._beyond(offset, length)
-                buffer[done : done + len(data)] = data
-                done += len(data)
+                done += count
+
+    def _read_some(self, buffer: memoryview) -> int:
+        """Read at most what fits into the buffer; without a copy where the file object can."""
+        if hasattr(self._file, "readinto"):
+            return self._file.readinto(buffer) or 0
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def part(self, offset: int, length: int, name: str) -> ByteSource:
         if offset < 0 or length < 0 or offset + length > self.size:

@@ -47,10 +47,13 @@ _LOCAL, _LOCAL_ZIP64 = (LOCAL_SIGNATURE + struct.pack("<H", version) for version
 _CENTRAL, _CENTRAL_ZIP64 = (
     CENTRAL_SIGNATURE + struct.pack("<HH", _VERSION_ZIP64, version) for version in (_VERSION, _VERSION_ZIP64)
 )
-_COMMON = struct.Struct("<HHHHIIIH")
-_CENTRAL_END = struct.Struct("<H10xI")  # length of the extra field, offset of the local header
+_COMMON = struct.Struct("<HHHHIII")
+_PAIR = struct.Struct("<HH")
+_CENTRAL_END = struct.Struct("<HH10xI")  # lengths of name and extra field, offset of the local header
 _DATE = 1 << 5 | 1  # 1980-01-01, the first there is
 _PADDING_EXTRA = 0x4246  # "FB"
+_MOST_ALIGNED = 1 << 15  # the padding's length is a number of 16 bits
+_SMALL = 1 << 16  # entries up to this size are written at once
 _CHUNK = 1 << 20  # deflated by itself
 _PIECES_AT_ONCE = 16
 _DESCRIPTOR = 1 << 3  # the flag of an entry whose sizes follow its data
@@ -68,29 +71,33 @@ class ZipWriter:
         offset = writer.add("model/data/0", weights)
         writer.finish()
 
-    `write` takes a buffer and must take all of it. `position` is the number of bytes written so far.
+    `write` takes a buffer and must take all of it. `position` is the number of bytes written so far. With
+    ``like_torch=True`` all offsets are those of torch's own writer, which torch can compute from the sizes alone: a
+    descriptor follows the data of each entry, and there is a padding field even where nothing has to be padded.
     """
 
-    def __init__(self, write: Write, *, alignment: int = 64) -> None:
-        if alignment < 1 or alignment & (alignment - 1) or alignment > 1 << 15:
-            raise UsageError(f"alignment is {alignment}, but is a power of 2 up to {1 << 15}")
+    def __init__(self, write: Write, *, alignment: int = 64, like_torch: bool = False) -> None:
+        if not 1 <= alignment <= _MOST_ALIGNED:
+            raise UsageError(f"the alignment must be between 1 and {_MOST_ALIGNED} bytes, got {alignment}")
         self.position = 0
         self._write = write
         self._alignment = alignment
+        self._like_torch = like_torch
         self._names: set[str] = set()
         self._directory: list[bytes] = []
 
-    def add(self, name: str, data: Buffer | Sequence[Buffer], *, align: bool = True, crc: int | None = None) -> int:
-        """Store a buffer, or several one after the other; returns the offset of the data.
+    @property
+    def directory(self) -> bytes:
+        """The directory's entries so far: names, sizes, checksums and offsets."""
+        return b"".join(self._directory)
 
-        `crc` is the checksum where the caller knows it already.
-        """
+    def add(self, name: str, data: Buffer | Sequence[Buffer], *, align: bool = True) -> int:
+        """Store a buffer, or several one after the other; returns the offset of the data."""
         pieces = [_flat(piece) for piece in (data if isinstance(data, list | tuple) else (data,))]
-        if crc is None:
-            crc = 0
-            for piece in pieces:
-                crc = _native.crc32(piece, crc)
-        size = sum(map(len, pieces))
+        crc = size = 0
+        for piece in pieces:
+            crc = _native.crc32(piece, crc)
+            size += len(piece)
         return self._add(name, STORED, pieces, size, size, crc, self._alignment if align else 1)
 
     def add_deflated(self, name: str, compressed: Sequence[Buffer], size: int, crc: int) -> int:
@@ -101,24 +108,25 @@ class ZipWriter:
     def add_deflating(self, name: str, data: Buffer) -> int:
         """Deflate a buffer that is too large to hold its deflated form as well; returns the offset of the data.
 
-        Its sizes are known only when it is written, so they follow it, as torch's own writer does it for everything.
+        Its sizes are known only when it is written, so they follow it.
         """
         size = memoryview(data).nbytes
         wide = size >= MAX32 - (size >> 8)  # what cannot be made smaller grows a little
-        header, start = self._begin(name, UTF8 | _DESCRIPTOR, DEFLATED, 0, 0, 0, wide, 1)
-        crc = 0
+        encoded, header, flags = self._take(name), self.position, UTF8 | _DESCRIPTOR
+        self._put(self._local(encoded, _common(flags, DEFLATED, 0, 0, 0, wide), 0, 0, wide, 1))
+        start, crc = self.position, 0
         for piece, chunk_crc, length in deflating(data):
             self._put(piece)
             crc = combine_crc32(crc, chunk_crc, length)
         stored = self.position - start
-        self._put(struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGNATURE, crc, stored, size))
-        self._list(name, UTF8 | _DESCRIPTOR, DEFLATED, crc, stored, size, header, wide)
+        self._put(_descriptor(crc, stored, size, wide))
+        self._list(encoded, _common(flags, DEFLATED, crc, stored, size, wide), stored, size, header, wide)
         return start
 
     def finish(self) -> None:
         """Write the directory. Nothing can be added after it."""
         offset = self.position
-        self._put(b"".join(self._directory))
+        self._put(self.directory)
         count, size = len(self._directory), self.position - offset
         if count >= MAX16 or size >= MAX32 or offset >= MAX32:
             at = self.position
@@ -131,43 +139,48 @@ class ZipWriter:
     def _add(
         self, name: str, method: int, pieces: list[memoryview], stored: int, size: int, crc: int, align: int
     ) -> int:
+        encoded, header = self._take(name), self.position
         wide = size >= MAX32 or stored >= MAX32
-        header, start = self._begin(name, UTF8, method, crc, stored, size, wide, align)
-        for piece in pieces:
-            self._put(piece)
-        self._list(name, UTF8, method, crc, stored, size, header, wide)
-        return start
+        described = self._like_torch and stored > 0
+        common = _common(UTF8 | _DESCRIPTOR if described else UTF8, method, crc, stored, size, wide)
+        local = self._local(encoded, common, stored, size, wide, align)
+        tail = _descriptor(crc, stored, size, wide or header >= MAX32) if described else b""
+        if stored < _SMALL:
+            self._put(b"".join((local, *pieces, tail)))
+        else:
+            self._put(local)
+            for piece in pieces:
+                self._put(piece)
+            self._put(tail)
+        self._list(encoded, common, stored, size, header, wide)
+        return header + len(local)
 
-    def _begin(
-        self, name: str, flags: int, method: int, crc: int, stored: int, size: int, wide: bool, align: int
-    ) -> tuple[int, int]:
-        """Write the local header; returns where it stands, and where the data will."""
+    def _take(self, name: str) -> bytes:
+        """The name as it is written, if it can be the name of another entry."""
         encoded = name.encode()
         if name in self._names or trap_in_name(name) or len(encoded) > MAX16:
             what = "is in the archive already" if name in self._names else "cannot be the name of an entry"
             raise UsageError(f"{name[:100]!r} {what}")
         self._names.add(name)
-        header = self.position
-        extra = struct.pack("<HHQQ", ZIP64_EXTRA, 16, size, stored) if wide else b""
-        extra += _padding(header + LOCAL.size + len(encoded) + len(extra), align)
-        version = _LOCAL_ZIP64 if wide else _LOCAL
-        common = _common(flags, method, crc, stored, size, wide, len(encoded))
-        self._put(b"".join((version, common, len(extra).to_bytes(2, "little"), encoded, extra)))
-        return header, self.position
+        return encoded
 
-    def _list(
-        self, name: str, flags: int, method: int, crc: int, stored: int, size: int, header: int, wide: bool
-    ) -> None:
+    def _local(self, name: bytes, common: bytes, stored: int, size: int, wide: bool, align: int) -> bytes:
+        """The local header that stands at the present position."""
+        far = self._like_torch and self.position >= MAX32
+        extra = _zip64(size, stored, self.position, wide, far) if wide or far else b""
+        end = self.position + LOCAL.size + len(name) + len(extra)
+        if self._like_torch or end % align:
+            length = -(end + 4) % align
+            extra += _PAIR.pack(_PADDING_EXTRA, length) + b"Z" * length
+        version = _LOCAL_ZIP64 if wide or far else _LOCAL
+        return b"".join((version, common, _PAIR.pack(len(name), len(extra)), name, extra))
+
+    def _list(self, name: bytes, common: bytes, stored: int, size: int, header: int, wide: bool) -> None:
         """Remember the entry for the directory, where the offset too may need 64 bits and there is no padding."""
-        encoded = name.encode()
-        common = _common(flags, method, crc, stored, size, wide, len(encoded))
-        if not wide and header < MAX32:
-            self._directory.append(b"".join((_CENTRAL, common, _CENTRAL_END.pack(0, header), encoded)))
-            return
-        large = [value for value in (size, stored) if wide] + [value for value in (header,) if value >= MAX32]
-        extra = struct.pack(f"<HH{len(large)}Q", ZIP64_EXTRA, 8 * len(large), *large)
-        end = _CENTRAL_END.pack(len(extra), min(header, MAX32))
-        self._directory.append(b"".join((_CENTRAL_ZIP64, common, end, encoded, extra)))
+        far = header >= MAX32
+        extra = _zip64(size, stored, header, wide, far) if wide or far else b""
+        end = _CENTRAL_END.pack(len(name), len(extra), min(header, MAX32))
+        self._directory.append(b"".join((_CENTRAL_ZIP64 if wide or far else _CENTRAL, common, end, name, extra)))
 
     def _put(self, data: bytes | memoryview) -> None:
         size = len(data)
@@ -176,19 +189,21 @@ class ZipWriter:
             self.position += size
 
 
-def _common(flags: int, method: int, crc: int, stored: int, size: int, wide: bool, name: int) -> bytes:
+def _common(flags: int, method: int, crc: int, stored: int, size: int, wide: bool) -> bytes:
     """The fields that stand in the local header and in the directory alike."""
     if wide:
         stored = size = MAX32
-    return _COMMON.pack(flags, method, 0, _DATE, crc, stored, size, name)
+    return _COMMON.pack(flags, method, 0, _DATE, crc, stored, size)
 
 
-def _padding(position: int, alignment: int) -> bytes:
-    """An extra field at `position` behind which a multiple of `alignment` stands."""
-    if position % alignment == 0:
-        return b""
-    length = -(position + 4) % alignment
-    return struct.pack("<HH", _PADDING_EXTRA, length) + b"Z" * length
+def _zip64(size: int, stored: int, header: int, wide: bool, far: bool) -> bytes:
+    """The extra field for sizes, if they are wide, and an offset, if it is far, in 64 bits."""
+    values = ((size, stored) if wide else ()) + ((header,) if far else ())
+    return struct.pack(f"<HH{len(values)}Q", ZIP64_EXTRA, 8 * len(values), *values)
+
+
+def _descriptor(crc: int, stored: int, size: int, wide: bool) -> bytes:
+    return struct.pack("<IIQQ" if wide else "<IIII", _DESCRIPTOR_SIGNATURE, crc, stored, size)
 
 
 def _flat(data: Buffer) -> memoryview:

@@ -14,18 +14,19 @@ Everything is counted in bytes.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from math import lcm
+from typing import NamedTuple
 
 from cordwood.tensors.layout.copies import Bytes, Copy, copy_bytes, copy_elements, copy_in_place, joined
 from cordwood.tensors.layout.overlap import MOST_DIMS, Reach, connected, reach_of
 from cordwood.tensors.layout.restride import Box, close_up, round_up
 
-__all__ = ["Copy", "Placed", "StorageLayout", "View", "ViewGroup", "fill", "lay_out"]
+__all__ = ["Copy", "Placed", "StorageLayout", "View", "ViewGroup", "fill", "in_one_piece", "lay_out"]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """What one tensor sees of a storage. ``is_fixed``: its strides may not change, its offset may."""
 
     offset: int
@@ -35,16 +36,14 @@ class View:
     is_fixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Where a view finds its elements in the new storage."""
 
     offset: int
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ViewGroup:
+class ViewGroup(NamedTuple):
     """Views that share bytes, and how their part of the new storage is filled from the old.
 
     It takes ``nbytes`` from ``offset`` of the new storage and stems from ``span`` bytes from ``source`` of the old.
@@ -60,8 +59,7 @@ class ViewGroup:
     is_verbatim: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StorageLayout:
+class StorageLayout(NamedTuple):
     """The new storage: its size, its groups in the order of their places, and each view's place in it."""
 
     nbytes: int
@@ -75,12 +73,8 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Stora
     ``whole`` keeps every byte in its place. The result is never larger than the storage, rounded up to the largest
     itemsize; only where views lie at offsets that are no multiples of their itemsize can aligning them cost more.
     """
-    if len(views) == 1 and (size := _in_one_piece(views[0])) and 0 <= views[0].offset <= nbytes - size:
-        view = views[0]
-        if size == nbytes or (not whole and view.offset % view.itemsize == 0):
-            return StorageLayout(
-                size, (ViewGroup(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),)
-            )
+    if len(views) == 1 and (layout := _of_one_piece(views[0], nbytes, whole)) is not None:
+        return layout
     reaches = {number: reach for number, view in enumerate(views) if (reach := _reach(number, view, nbytes))}
     if whole:
         return _whole(views, reaches, nbytes)
@@ -90,11 +84,22 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Stora
     for neighbours in _neighbourhoods(views, reaches):
         for draft in _drafts(views, reaches, neighbours, cursor):
             offset = round_up(cursor, draft.align)
-            groups.append(replace(draft.group, offset=offset))
+            groups.append(draft.group._replace(offset=offset))
             for number, place in zip(draft.group.views, draft.places, strict=True):
                 placed[number] = Placed(offset + place.offset, place.strides)
             cursor = offset + draft.group.nbytes
     return StorageLayout(round_up(cursor, _alignment(views)), tuple(groups), tuple(placed))
+
+
+@lru_cache(maxsize=1024)  # large checkpoints have the same few shapes again and again
+def _of_one_piece(view: View, nbytes: int, whole: bool) -> StorageLayout | None:
+    """The layout of a storage whose only view sees its bytes one element after the other; None if it does not."""
+    size = in_one_piece(view)
+    if not size or not 0 <= view.offset <= nbytes - size:
+        return None
+    if size != nbytes and (whole or view.offset % view.itemsize):
+        return None
+    return StorageLayout(size, (ViewGroup(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),))
 
 
 def fill(group: ViewGroup, source: Bytes, out: Bytes) -> None:
@@ -115,7 +120,7 @@ def fill(group: ViewGroup, source: Bytes, out: Bytes) -> None:
         copy_bytes(copy, source, out)
 
 
-def _in_one_piece(view: View) -> int:
+def in_one_piece(view: View) -> int:
     """The bytes of a view that sees them one element after the other, as most views of a checkpoint do; else 0."""
     dense = view.itemsize
     for count, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):

@@ -21,7 +21,16 @@ from cordwood.tensors.formats.truncated import open_what_is_left
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import open_source
 from cordwood.tensors.loading.select import Selection, Wanted
-from cordwood.tensors.loading.storages import Storages, default_mmap, is_meta, located, map_whole, restorer
+from cordwood.tensors.loading.storages import (
+    Storages,
+    default_mmap,
+    is_fake,
+    is_meta,
+    located,
+    map_whole,
+    restorer,
+    without_data,
+)
 from cordwood.tensors.unpickle.allowlist import Allowed, StorageKind
 from cordwood.tensors.unpickle.machine import Machine
 from cordwood.tensors.unpickle.renamed import moved
@@ -75,6 +84,8 @@ def load(
         if is_safe:
             room = allotment.left
             hooks = Allowed(storages.typed, file.source.name, size=len(file.pickle), room=room)
+            if weights_only is False:
+                hooks.otherwise = "; TORCH_FORCE_WEIGHTS_ONLY_LOAD in the environment overrules weights_only=False"
             machine = Machine(file.pickle, hooks, file.where, start=file.start, room=room)
             loaded = machine.run()
             if file.kind == "cord" and machine.position != len(file.pickle):
@@ -155,8 +166,7 @@ def _load_safetensors(
     names = [name for name in file.rows if wanted is None or wanted(name)]
     if wanted is not None:
         wanted.check(file.source.name, file.rows)
-    is_fake = torch._guards.detect_fake_mode(None) is not None
-    meta = is_fake or is_meta(map_location)
+    meta = is_fake() or is_meta(map_location)
     mapped = default_mmap(file.kind, file.source) if mmap is None else mmap
     whole = map_whole(file.source) if mapped and not meta else None
     storages = {} if meta else file.read(names, allotment, whole)
@@ -165,9 +175,7 @@ def _load_safetensors(
     for name in names:
         row = file.rows[name]
         if meta:
-            found[name] = torch.empty(
-                row.shape, dtype=row.dtype, device="cpu" if map_location is None else map_location
-            )
+            found[name] = without_data(row, map_location)
             continue
         storage = restore(storages[name], "cpu")
         found[name] = torch.empty(0, dtype=row.dtype, device=storage.device).set_(storage, 0, row.shape, row.strides)

@@ -17,7 +17,15 @@ from cordwood.tensors.formats.truncated import CutSafetensorsFile, open_what_is_
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import open_source
 from cordwood.tensors.loading.select import Selection, no_such_tensor
-from cordwood.tensors.loading.storages import Storages, default_mmap, is_meta, map_whole, restorer
+from cordwood.tensors.loading.storages import (
+    Storages,
+    default_mmap,
+    is_fake,
+    is_meta,
+    map_whole,
+    restorer,
+    without_data,
+)
 from cordwood.tensors.unpickle.allowlist import Allowed
 from cordwood.tensors.unpickle.tensor_info import TensorInfo, tensor_info
 
@@ -204,7 +212,8 @@ class _Rows:
     def __init__(self, file: SafetensorsFile, map_location: Any, mmap: bool | None, allotment: Allotment) -> None:
         self._file = file
         self._limit = allotment.left
-        self._meta = is_meta(map_location)
+        self._map_location = map_location
+        self._meta = is_fake() or is_meta(map_location)
         self._restore = restorer(map_location)
         mapped = default_mmap(file.kind, file.source) if mmap is None else mmap
         self._whole = map_whole(file.source) if mapped and not self._meta else None
@@ -225,7 +234,7 @@ class _Rows:
             raise FormatError(self._file.lost[name], Reason.TRUNCATED)
         row = self._file.rows[name]
         if self._meta:
-            return torch.empty(row.shape, dtype=row.dtype, device="meta")
+            return without_data(row, self._map_location)
         storage = self._restore(self._file.read([name], Allotment(self._limit), self._whole)[name], "cpu")
         made = torch.empty(0, dtype=row.dtype, device=storage.device)
         return made.set_(storage, 0, row.shape, contiguous_strides(row.shape))

@@ -72,8 +72,8 @@ def no_such_tensor(where: str, name: str, names: Collection[str]) -> TensorNameE
     """The error for a name that is not in a file, with what may have been meant."""
     if inside := sum(each.startswith(f"{name}.") for each in names):
         return TensorNameError(
-            f"{where}: no tensor is named {name[:200]!r}; {counted(inside, 'name')} of {len(names)} begin with it: "
-            f"load them with only={f'{name[:200]}.*'!r}"
+            f"{where}: no tensor is named {name[:200]!r}, and it has {counted(inside, 'tensor')} below that name: "
+            f"load with only={f'{name[:200]}.*'!r}"
         )
     near = difflib.get_close_matches(name[:200], [each for each in list(names)[:1000] if len(each) < 200], 3)
     some = ", ".join(near or [each[:80] for each in list(names)[:3]])

@@ -11,6 +11,7 @@ from cordwood.common.text import brief, reason_of
 from cordwood.errors import FormatError, UsageError
 from cordwood.tensors.formats.detect import PickledFile
 from cordwood.tensors.formats.pt_reader import PtFile
+from cordwood.tensors.formats.safetensors_reader import TensorEntry
 from cordwood.tensors.io.memory_budget import Allotment
 from cordwood.tensors.io.source import ByteSource
 from cordwood.tensors.unpickle.allowlist import StorageKind, storage_identity
@@ -44,7 +45,7 @@ class Storages:
         self.file = file
         self.allotment = allotment
         self.restore = restorer(map_location)
-        self.is_fake = torch._guards.detect_fake_mode(None) is not None
+        self.is_fake = is_fake()
         self.to_meta = self.is_fake or is_meta(map_location)
         self.whole: UntypedStorage | None = None
         if (default_mmap(file.kind, file.source) if mmap is None else mmap) and not self.to_meta:
@@ -156,6 +157,16 @@ def located(map_location: Any) -> Iterator[None]:
         yield
     finally:
         local.map_location = before
+
+
+def is_fake() -> bool:
+    """Whether a ``FakeTensorMode`` is active."""
+    return torch._guards.detect_fake_mode(None) is not None
+
+
+def without_data(row: TensorEntry, map_location: Any) -> torch.Tensor:
+    """A tensor of a `.safetensors` file on the meta device, or a fake one."""
+    return torch.empty(row.shape, dtype=row.dtype, device="cpu" if map_location is None else map_location)
 
 
 def is_meta(map_location: Any) -> bool:

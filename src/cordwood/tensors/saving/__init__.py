@@ -8,6 +8,6 @@ Reading order:
 * ``pickle_codes`` - writes a few values as pickle opcodes, to fill in offsets and strides afterwards
 * ``background`` - runs saves in a thread, one after another
 
-Imports ``layout``, ``content``, ``formats``, ``codecs`` and ``common``; used by ``trimming``, ``inspecting`` and
-``pickle_module``.
+Imports ``layout``, ``content``, ``unpickle``, ``formats``, ``codecs`` and ``common``; used by ``trimming``,
+``inspecting`` and ``pickle_module``.
 """

@@ -12,7 +12,7 @@ import torch
 from torch.storage import UntypedStorage
 
 from cordwood.errors import UsageError
-from cordwood.tensors.content.dtypes import SUB_BYTE
+from cordwood.tensors.content.dtypes import SUB_BYTE, codec_name
 from cordwood.tensors.content.file_content import Bytes
 from cordwood.tensors.content.storage_memory import bytes_at
 from cordwood.tensors.layout.reachable import View
@@ -21,6 +21,22 @@ from cordwood.tensors.layout.reachable import View
 class Arena:
     """One stretch of memory, seen through one or more storages."""
 
+    __slots__ = (
+        "base",
+        "dtypes",
+        "forms",
+        "is_covered",
+        "is_mixed",
+        "is_quantized",
+        "keep_whole",
+        "key",
+        "location",
+        "nbytes",
+        "storages",
+        "views",
+        "whole_as",
+    )
+
     def __init__(self, key: str, location: str, base: int, nbytes: int, mixed: bool) -> None:
         self.key = key
         self.location = location
@@ -28,24 +44,32 @@ class Arena:
         self.nbytes = nbytes
         self.is_mixed = mixed  # written as an untyped storage, because it is seen under several dtypes
         self.storages: list[UntypedStorage] = []
-        self.forms: set[torch.dtype] = set()
-        self.whole_as: set[torch.dtype] = set()  # dtypes under which the storage itself is saved
+        self.forms: tuple[torch.dtype, ...] = ()  # dtypes of its views
+        self.whole_as: tuple[torch.dtype, ...] = ()  # dtypes under which the storage itself is saved
+        self.views: list[View] = []
+        self.dtypes: list[str] = []  # of the views, in names of the codecs
         self.keep_whole = False
+        self.is_covered = False
         self.is_quantized = False
 
     @property
     def is_whole(self) -> bool:
         """No byte may be left out."""
-        return self.keep_whole or bool(self.whole_as)
+        return self.keep_whole or self.is_covered or bool(self.whole_as)
 
     def offset_of(self, storage: UntypedStorage) -> int:
         """Where the storage begins in this arena."""
         return storage.data_ptr() - self.base if self.base else 0
 
-    def sees(self, view: View, dtype: torch.dtype, *, fits: bool, quantized: bool) -> None:
+    def sees(self, view: View, dtype: torch.dtype, *, covers: bool, fits: bool, quantized: bool) -> None:
         """Take note of a tensor."""
         # Dtypes that came after typed storages are written over an untyped one anyway, which counts as bytes.
-        self.forms.add(dtype if dtype in torch.storage._dtype_to_storage_type_map() else torch.uint8)
+        form = dtype if dtype in torch.storage._dtype_to_storage_type_map() else torch.uint8
+        self.views.append(view)
+        self.dtypes.append(codec_name(dtype))
+        if form not in self.forms:
+            self.forms += (form,)
+        self.is_covered |= covers
         self.is_quantized |= quantized
         # A tensor larger than its storage (FSDP frees storages) is kept as it is, as torch.save does.
         self.keep_whole |= not fits or dtype in SUB_BYTE
@@ -91,7 +115,7 @@ class Arenas:
         return found
 
     def _place(self, storage: UntypedStorage) -> Arena:
-        location = torch.serialization.location_tag(storage)
+        location = "cpu" if storage.device.type == "cpu" else torch.serialization.location_tag(storage)
         start, nbytes, mixed = storage.data_ptr(), storage.nbytes(), False
         span: tuple[str, int] | None = None
         if start and nbytes and self._spans:
@@ -118,11 +142,11 @@ class Arenas:
             last = spans[-1] if spans else None
             if last is not None and last[0] == arena.location and arena.base < last[2]:
                 settled = False
-                forms |= arena.forms | arena.whole_as
+                forms.update(arena.forms, arena.whole_as)
                 mixed = last[3] or arena.is_mixed or len(forms) > 1
                 spans[-1] = (last[0], last[1], max(last[2], arena.base + arena.nbytes), mixed)
                 continue
-            forms = arena.forms | arena.whole_as
+            forms = {*arena.forms, *arena.whole_as}
             mixed = arena.is_mixed or len(forms) > 1
             settled &= mixed == arena.is_mixed
             spans.append((arena.location, arena.base, arena.base + arena.nbytes, mixed))
@@ -143,7 +167,7 @@ class Arenas:
                 "a quantized tensor shares its memory with a tensor of another dtype, which no file of torch's can "
                 "hold; clone() one of them"
             )
-        if arena.whole_as - {torch.uint8}:
+        if set(arena.whole_as) - {torch.uint8}:
             raise UsageError(
                 f"a storage is saved by itself as {sorted(map(str, arena.whole_as))[0]} while tensors see its memory "
                 "under another dtype, which no file of torch's can hold; save a tensor over it instead"

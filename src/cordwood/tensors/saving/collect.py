@@ -6,27 +6,30 @@
 
 The offsets, strides and storage sizes that go into the pickle depend on all views of a storage, of which more may come
 later. So the pickler writes a token in their place, an integer that occurs nowhere else, and the tokens are replaced
-when all views are known. Tensors whose memory turns out to be seen under two dtypes, or through two storages, need
-another form of pickle; only then the object is pickled a second time.
+when all views are known. A tensor that covers its storage, as most do, needs no token: nothing can be left out.
+Tensors whose memory turns out to be seen under two dtypes, or through two storages, need another form of pickle; only
+then the object is pickled a second time.
 """
 
 import copyreg
+import gc
 import io
 import pickle
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from cordwood.errors import UsageError
-from cordwood.tensors.content.dtypes import codec_name
 from cordwood.tensors.content.file_content import PackedStorage, Parcel
-from cordwood.tensors.layout.reachable import Placed, StorageLayout, View, lay_out
+from cordwood.tensors.layout.reachable import Placed, StorageLayout, View, in_one_piece, lay_out
 from cordwood.tensors.saving.arena import Arena, Arenas
 from cordwood.tensors.saving.pickle_codes import integer, integers
 
@@ -36,6 +39,7 @@ _TRIES = 4
 _NONCE = secrets.token_bytes(11) + b"\x55"
 _TOKEN = re.compile(rb"\x8a\x10(.{4})" + re.escape(_NONCE), re.DOTALL)
 TRIPWIRE = "tripwire"
+_PLAIN = frozenset((NoneType, bool, int, float, str, tuple, list, dict, OrderedDict, FunctionType, type, torch.Tensor))
 
 
 class _StorageRef:
@@ -77,17 +81,21 @@ class Collector(pickle.Pickler):
         self.is_legacy = legacy
         self.tripwire = tripwire
         self.tokens = Tokens()
-        self.views: list[tuple[Arena, View, torch.dtype]] = []
+        self.places: list[tuple[str, int]] = []  # of each tensor: its storage's key, and its number there
         self.bare: list[Arena] = []  # storages that are saved themselves
+        self.itemsizes: dict[str, int] = {}
+        self.globals: list[Any] = []  # classes and functions that are saved by name
 
     def persistent_id(self, obj: Any) -> Any:
+        if type(obj) in _PLAIN:  # asked for every object, so this must be fast
+            return None
         if type(obj) is _StorageRef:
             arena = obj.arena
             storage_type = None if arena.is_mixed else _storage_type(obj.dtype)
             return self._identity(storage_type, arena, 1 if storage_type is None else obj.dtype.itemsize)
         if isinstance(obj, TypedStorage):
             arena = self.arenas.of(obj._untyped_storage)
-            arena.whole_as.add(obj.dtype)
+            arena.whole_as += (obj.dtype,)
             self.bare.append(arena)
             storage_type = _storage_type(obj.dtype)
             if storage_type is None:
@@ -98,7 +106,7 @@ class Collector(pickle.Pickler):
             return self._identity(storage_type, arena, obj.dtype.itemsize)
         if isinstance(obj, UntypedStorage):
             arena = self.arenas.of(obj)
-            arena.whole_as.add(torch.uint8)
+            arena.whole_as += (torch.uint8,)
             self.bare.append(arena)
             return self._identity(None, arena, 1)
         if type(obj) is _Tripwire:
@@ -109,11 +117,15 @@ class Collector(pickle.Pickler):
         if storage_type is None:
             # What reads files of the old format knows no storage without a dtype; bytes do as well.
             storage_type = torch.ByteStorage if self.is_legacy else UntypedStorage
-        identity = ("storage", storage_type, arena.key, arena.location, self.tokens.new(("size", arena.key, itemsize)))
+        self.itemsizes.setdefault(arena.key, itemsize)
+        size = arena.nbytes // itemsize if arena.is_covered else self.tokens.new(("size", arena.key, itemsize))
+        identity = ("storage", storage_type, arena.key, arena.location, size)
         return (*identity, None) if self.is_legacy else identity
 
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, torch.Tensor) or type(obj) in copyreg.dispatch_table:
+            if isinstance(obj, type | FunctionType | BuiltinFunctionType):
+                self.globals.append(obj)
             return NotImplemented
         reduced = obj.__reduce_ex__(PROTOCOL)
         if not isinstance(reduced, tuple) or len(reduced) != 2:
@@ -132,22 +144,21 @@ class Collector(pickle.Pickler):
         dtype = storage.dtype if isinstance(storage, TypedStorage) else rest[2]
         storage = storage._untyped_storage if isinstance(storage, TypedStorage) else storage
         arena = self.arenas.of(storage)
-        index = len(self.views)
-        view = View(
-            arena.offset_of(storage) + offset * dtype.itemsize,
-            dtype.itemsize,
-            tuple(shape),
-            tuple(stride * dtype.itemsize for stride in strides),
-        )
-        self.views.append((arena, view, dtype))
-        arena.sees(view, dtype, fits=_fits(view, storage, arena), quantized=function is _quantized)
+        index, itemsize = len(self.places), dtype.itemsize
+        start = arena.offset_of(storage)
+        view = View(start + offset * itemsize, itemsize, tuple(shape), tuple([stride * itemsize for stride in strides]))
+        self.places.append((arena.key, len(arena.views)))
+        covers = view.offset == 0 and in_one_piece(view) == arena.nbytes
+        fits = covers or _fits(view, start + storage.nbytes())
+        arena.sees(view, dtype, covers=covers, fits=fits, quantized=function is _quantized)
         if function is _v2 and (arena.is_mixed or _storage_type(dtype) is None):
             requires_grad, hooks, *metadata = rest
             function, rest = _v3, [requires_grad, hooks, dtype, *metadata]
         if self.tripwire:
             self._lay_tripwire(rest[2] if function is _quantized else rest[1])
-        place = self.tokens.new(("offset", index))
-        return function, *kind, (_StorageRef(arena, dtype), place, shape, self.tokens.new(("strides", index)), *rest)
+        if not covers:
+            offset, strides = self.tokens.new(("offset", index)), self.tokens.new(("strides", index))
+        return function, *kind, (_StorageRef(arena, dtype), offset, shape, strides, *rest)
 
     def _lay_tripwire(self, hooks: Any) -> None:
         """Hang a tensor on the first tensor's empty dict of hooks, as the state of that dict: see `pt_writer`."""
@@ -167,26 +178,27 @@ class _TripwireTensor:
         return torch._utils._rebuild_tensor_v2, (_Tripwire(), 0, shape, (1,), False, OrderedDict())
 
 
-def _fits(view: View, storage: UntypedStorage, arena: Arena) -> bool:
+def _fits(view: View, limit: int) -> bool:
     if not all(view.shape):
         return True
     end = view.offset + view.itemsize + sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True))
-    return end <= arena.offset_of(storage) + storage.nbytes()
+    return end <= limit
 
 
+@cache
 def _storage_type(dtype: torch.dtype) -> Any:
     """The class that stands for a typed storage in torch's files; None for dtypes newer than those classes."""
     name = torch.storage._dtype_to_storage_type_map().get(dtype)
     return None if name is None else getattr(torch, name)
 
 
-def _laid_out(arena: Arena, views: Sequence[View]) -> StorageLayout:
+def _laid_out(arena: Arena) -> StorageLayout:
     if arena.keep_whole:
         # Their sizes do not tell what they reach, or they reach beyond their storage.
-        placed = tuple(Placed(view.offset, view.strides) for view in views)
-        return replace(lay_out((), arena.nbytes, whole=True), placed=placed)
+        placed = tuple(Placed(view.offset, view.strides) for view in arena.views)
+        return lay_out((), arena.nbytes, whole=True)._replace(placed=placed)
     try:
-        return lay_out(views, arena.nbytes, whole=arena.is_whole)
+        return lay_out(arena.views, arena.nbytes, whole=arena.is_whole)
     except ValueError as error:  # one memory through two storages that are not a whole number of items apart
         raise UsageError(str(error)) from None
 
@@ -207,15 +219,28 @@ def collect(obj: Any, *, legacy: bool = False, tripwire: bool = False) -> "Colle
     for _ in range(_TRIES):
         file = io.BytesIO()
         collector = Collector(file, arenas, legacy=legacy, tripwire=tripwire)
-        collector.dump(obj)
-        settled, arenas_next = arenas.settle()
-        if settled:
-            return Collected(file.getvalue(), collector, arenas)
+        with no_garbage_collection():
+            collector.dump(obj)
+            settled, arenas_next = arenas.settle()
+            if settled:
+                return Collected(file.getvalue(), collector, arenas)
         arenas = arenas_next
     raise UsageError(
         "the object makes new tensors each time it is pickled, over memory that it shares with others; "
         "save what its __getstate__ or __reduce__ gives instead"
     )
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Everything that is made here stays until the end: looking through it for garbage took half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Collected:
@@ -224,28 +249,21 @@ class Collected:
     def __init__(self, data: bytes, collector: Collector, arenas: Arenas) -> None:
         self._data = data
         self._tokens = collector.tokens
-        self._places: list[tuple[str, int]] = []  # of each tensor: its storage's key, and its number there
+        self._places = collector.places
+        self._itemsizes = collector.itemsizes
+        self.globals = collector.globals
         self.bare = [arena.key for arena in collector.bare]
-        self.storages: list[PackedStorage] = []
-        views: dict[int, list[View]] = {}
-        dtypes: dict[int, list[str]] = {}
-        for arena, view, dtype in collector.views:
-            mine = views.setdefault(id(arena), [])
-            self._places.append((arena.key, len(mine)))
-            mine.append(view)
-            dtypes.setdefault(id(arena), []).append(codec_name(dtype))
-        self._by_key: dict[str, PackedStorage] = {}
-        for arena in arenas:
-            mine = views.get(id(arena), [])
-            layout = _laid_out(arena, mine)
-            packed = PackedStorage(arena.key, layout, mine, dtypes.get(id(arena), []), arena.read, arena.location)
-            self._by_key[arena.key] = packed
-            self.storages.append(packed)
-        self._itemsizes: dict[str, int] = {}
-        for meaning in self._tokens.meanings:
-            if meaning[0] == "size" and meaning[1] is not None:
-                self._itemsizes.setdefault(meaning[1], meaning[2])
+        self.storages = [
+            PackedStorage(arena.key, _laid_out(arena), arena.views, arena.dtypes, arena.read, arena.location)
+            for arena in arenas
+        ]
+        self._by_key = {storage.key: storage for storage in self.storages}
         self.has_tripwire = any(meaning[0] == "trip shape" for meaning in self._tokens.meanings)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all storages."""
+        return sum(storage.nbytes for storage in self.storages)
 
     def view(self, index: int) -> tuple[PackedStorage, int, tuple[int, ...]]:
         """Storage, offset and strides, in items, of the n-th tensor."""

@@ -2,26 +2,71 @@
 
 import io
 import os
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, overload
 
-from cordwood.codecs import GOALS
+from cordwood.codecs import GOALS, Goal
 from cordwood.common.arguments import checks_keywords, one_of
 from cordwood.common.atomic_file import replacing
+from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.tensors.content.file_content import Content
 from cordwood.tensors.formats.cord_writer import write_cord
 from cordwood.tensors.formats.pt_writer import write_legacy, write_pt
 from cordwood.tensors.formats.suffixes import format_of, refusal
 from cordwood.tensors.saving.background import Saving, run_in_turn, wait_for_turn
-from cordwood.tensors.saving.collect import collect
+from cordwood.tensors.saving.collect import collect, no_garbage_collection
+from cordwood.tensors.unpickle.allowlist import known, user_allowed
 
-FORMATS: Final = ("pt", "cord", "pt-legacy")
+Format = Literal["pt", "cord", "pt-legacy"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _ZIPPED = (".pt.zip", ".pth.zip")
 _PIECE = 1 << 20
+_QUICK = 64 << 20  # so many bytes are written in less than a second
+_MOST_NAMES = 5
+
+
+@overload
+def save(
+    obj: Any,
+    path_or_file: Any,
+    *,
+    format: Format | None = None,
+    compress: bool | None = None,
+    goal: Goal = "balanced",
+    durable: bool | None = None,
+    background: Literal[False] = False,
+) -> None: ...
+
+
+@overload
+def save(
+    obj: Any,
+    path_or_file: Any,
+    *,
+    format: Format | None = None,
+    compress: bool | None = None,
+    goal: Goal = "balanced",
+    durable: bool | None = None,
+    background: Literal[True],
+) -> Saving: ...
+
+
+@overload
+def save(
+    obj: Any,
+    path_or_file: Any,
+    *,
+    format: Format | None = None,
+    compress: bool | None = None,
+    goal: Goal = "balanced",
+    durable: bool | None = None,
+    background: bool,
+) -> Saving | None: ...
 
 
 @checks_keywords("cw.save")
@@ -29,9 +74,9 @@ def save(
     obj: Any,
     path_or_file: Any,
     *,
-    format: str | None = None,
+    format: Format | None = None,
     compress: bool | None = None,
-    goal: str = "balanced",
+    goal: Goal = "balanced",
     durable: bool | None = None,
     background: bool = False,
 ) -> Saving | None:
@@ -57,21 +102,47 @@ def save(
     writes in a thread.
     """
     target = Target(path_or_file, format, compress, goal)
+    if durable not in (None, True, False):
+        raise UsageError(f"durable must be None, True or False, got {brief(durable)}")
     if durable and target.path is None:
         raise UsageError("durable=True needs a path: how to make a file object durable is known to its owner only")
-    content = collect(obj, legacy=target.format == "pt-legacy", tripwire=target.compress)
+    if not background:
+        wait_for_turn(lambda: target.identity)
+    with no_garbage_collection():
+        content = collect(obj, legacy=target.format == "pt-legacy", tripwire=target.compress)
+        _warn_of_refusal(content.globals)
+        if not background and content.nbytes < _QUICK:
+            target.write(content, durable)
+            del content  # before the garbage collector looks at the objects of thousands of tensors
+            return None
     if background:
         content.snapshot()
         return run_in_turn(target.identity, target.name, lambda: target.write(content, durable))
-    wait_for_turn(lambda: target.identity)
     target.write(content, durable)
     return None
+
+
+def _warn_of_refusal(saved_by_name: list[Any]) -> None:
+    """Names in a file that loading it will refuse are better known while the object is there."""
+    names = dict.fromkeys(f"{one.__module__}.{one.__qualname__}" for one in saved_by_name)
+    listed, trusted = known(), user_allowed()
+    refused = [name for name in names if name not in listed and name not in trusted]
+    if refused:
+        shown = ", ".join(refused[:_MOST_NAMES]) + f" and {len(refused) - _MOST_NAMES} more" * (
+            len(refused) > _MOST_NAMES
+        )
+        warnings.warn(
+            f"cw.load will refuse this file unless it is given weights_only=False, because it refers to {shown}. Save "
+            "tensors and plain containers (state_dict()), or allow these names with "
+            "torch.serialization.add_safe_globals before loading.",
+            stacklevel=4,
+        )
 
 
 class Target:
     """Where to and how a parcel is written."""
 
-    def __init__(self, path_or_file: Any, format: str | None, compress: bool | None, goal: str = "balanced") -> None:
+    def __init__(self, path_or_file: Any, format: str | None, compress: bool | None, goal: Goal = "balanced") -> None:
         is_path = isinstance(path_or_file, str | bytes | os.PathLike)
         self.file = None if is_path else path_or_file
         if not is_path and not hasattr(self.file, "write"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from cordwood.common.arguments import checks_keywords
 from cordwood.common.html import Printed, bars, plain, together
+from cordwood.common.tables import folded
 from cordwood.common.text import change, human, printable
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.tensors.content.file_content import PackedStorage, Parcel
@@ -54,7 +55,7 @@ class Trimmed(Printed):
     def __str__(self) -> str:
         names = self.source if self.target in (None, self.source) else f"{self.source} -> {self.target}"
         lines = [f"{names}: {change(self.before, self.after)}", *self.notes]
-        return "\n".join(map(printable, [*lines, *(f"damaged: {what}" for what in self.damaged)]))
+        return folded(map(printable, [*lines, *(f"damaged: {what}" for what in self.damaged)]))
 
     def _repr_html_(self) -> str:
         sizes = [("before", self.before, human(self.before)), ("after", self.after, human(self.after))]

@@ -66,5 +66,5 @@ class SaveProbe:
         if call.calls <= _MOST_LOOKS:
             found = inspect(path, check=False)
             call.looked_at += 1
-            call.stored_bytes += found.stored
+            call.stored_bytes += found.in_memory
             call.wasted_bytes += found.wasted
