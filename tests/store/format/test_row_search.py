@@ -13,15 +13,20 @@ from cordwood.store.format import row_search
 from cordwood.store.format.manifest import read as read_manifest
 from cordwood.store.format.row_search import FoundRows, find_rows, read_at
 from cordwood.store.format.rows import RowLayout
+from cordwood.store.format.shard_table import table_size
 from tests.store.support.small_stores import ends_of, rows_of, shard
 
 
-def search(path: Path, size: int | None = None, count: int | None = None) -> FoundRows | None:
+def layout_of(path: Path) -> RowLayout:
     schema = read_manifest(path).schema
     assert schema is not None
+    return RowLayout(schema)
+
+
+def search(path: Path, size: int | None = None, count: int | None = None) -> FoundRows | None:
     fd = os.open(shard(path, 0), os.O_RDONLY)
     try:
-        return find_rows(fd, os.fstat(fd).st_size if size is None else size, RowLayout(schema), count)
+        return find_rows(fd, os.fstat(fd).st_size if size is None else size, layout_of(path), count)
     finally:
         os.close(fd)
 
@@ -38,23 +43,23 @@ def test_all_rows_are_found(tmp_path: Path, count: int | None) -> None:
     path = write(tmp_path / "x", [{"x": torch.arange(number), "n": number} for number in range(50)])
     found = search(path, count=count)
     assert found is not None
-    assert found.rows_offset == ends_of(path, 0).rows_offset
+    assert found.frames_end == ends_of(path, 0).rows_offset - table_size(layout_of(path))
     assert found.rows.tobytes() == rows_of(path, 0).tobytes()
     assert found.intact.all()
 
 
 def test_what_looks_like_the_beginning_of_rows_is_passed_over(tmp_path: Path) -> None:
-    decoy = torch.full((3000,), 32)  # the offset of the first frame, three thousand times
+    decoy = torch.frombuffer(bytearray(b"CWST" * 3000), dtype=torch.uint8)  # how a table begins, three thousand times
     path = write(tmp_path / "x", [{"x": decoy, "n": number} for number in range(3)])
     found = search(path)
     assert found is not None
-    assert found.rows_offset == ends_of(path, 0).rows_offset
+    assert found.frames_end == ends_of(path, 0).rows_offset - table_size(layout_of(path))
 
 
 def test_a_search_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x", [{"x": torch.full((3000,), 32)}])
+    path = write(tmp_path / "x", [{"x": torch.frombuffer(bytearray(b"CWST" * 3000), dtype=torch.uint8)}])
     monkeypatch.setattr(row_search, "_MOST_TRIES", 10)
-    assert search(path, size=ends_of(path, 0).rows_offset) is None
+    assert search(path, size=ends_of(path, 0).rows_offset - 50) is None
 
 
 def test_rows_across_the_borders_of_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,14 +68,14 @@ def test_rows_across_the_borders_of_what_is_read_at_once(tmp_path: Path, monkeyp
         monkeypatch.setattr(row_search, "_AT_ONCE", block)
         found = search(path)
         assert found is not None
-        assert found.rows_offset == ends_of(path, 0).rows_offset
+        assert found.frames_end == ends_of(path, 0).rows_offset - table_size(layout_of(path))
 
 
 def test_rows_without_frames_are_where_frames_would_be(tmp_path: Path) -> None:
     path = write(tmp_path / "x", [{"a": number, "b": number / 2} for number in range(9)])
     found = search(path)
     assert found is not None
-    assert (found.rows_offset, len(found.rows)) == (32, 9)
+    assert (found.frames_end, len(found.rows)) == (32, 9)
     (path / "shard-00000000.cws").write_bytes(bytes(500))
     assert search(path) is None
 

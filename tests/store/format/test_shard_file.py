@@ -42,7 +42,7 @@ def test_what_was_packed_is_read() -> None:
 
 
 def test_the_header_is_as_the_page_says() -> None:
-    assert HEADER[:16] == b"CWSH\1\0\0\0" + bytes.fromhex("8877665544332211")
+    assert HEADER[:16] == b"CWSH\1\1\1\0" + bytes.fromhex("8877665544332211")
     assert TRAILER[40:44] == b"CWSE"
     assert shard_name(7) == "shard-00000007.cws"
 
@@ -58,8 +58,8 @@ def test_no_bit_of_the_ends_may_change(bit: int) -> None:
 @pytest.mark.parametrize(
     ("header", "trailer", "size", "said"),
     [
-        (changed(HEADER, 4, b"\2"), TRAILER, SIZE, "version 2.0"),
-        (changed(HEADER, 6, b"\1"), TRAILER, SIZE, "flags 0x0001"),
+        (changed(HEADER, 4, b"\2"), TRAILER, SIZE, "version 2.1"),
+        (changed(HEADER, 6, b"\3"), TRAILER, SIZE, "flags 0x0003"),
         (HEADER, TRAILER, SIZE + 1, "cut short or grew"),
         (HEADER, changed(TRAILER, 0, b"\x1f"), SIZE, "does not make"),
         (HEADER, changed(TRAILER, 8, bytes(8)), SIZE, "0 rows"),

@@ -41,7 +41,7 @@ def test_the_records_of_a_store(store: Path) -> None:
 
 def test_the_file_is_as_the_page_says(store: Path) -> None:
     data = index_of(store)
-    assert data[:8] == b"CWIX\1\0\0\0"
+    assert data[:8] == b"CWIX\1\1\0\0"
     assert struct.unpack("<I", data[28:32])[0] == _native.crc32c(data[:28])
     second = data[96:160]
     assert struct.unpack("<I", second[60:])[0] == _native.crc32c(struct.pack("<Q", 1) + second[:60])

@@ -115,7 +115,7 @@ def test_absent_numbers_do_not_count_as_zeros(tmp_path: Path) -> None:
 
 
 def test_shapes_of_different_ranks(tmp_path: Path) -> None:
-    with cw.Writer(tmp_path / "x", shard_bytes=100) as writer:
+    with cw.Writer(tmp_path / "x", shard_bytes=60) as writer:
         for rank in (2, 1, 3):
             writer.append({"x": torch.zeros([2] * rank)})
     found = inspect_store(tmp_path / "x")

@@ -18,6 +18,7 @@ import cordwood as cw
 from cordwood.store.format.manifest import read as read_manifest
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
+from cordwood.store.format.shard_table import ShardTable
 from tests.store.support.samples import assert_same_sample
 
 Point = namedtuple("Point", ["x", "y"])
@@ -114,9 +115,12 @@ def rows_of(path: Path, number: int) -> Any:
     """The rows of a shard."""
     schema = read_manifest(path).schema
     assert schema is not None
-    layout, ends = RowLayout(schema), ends_of(path, number)
-    data = shard(path, number).read_bytes()
-    return layout.rows(data[ends.rows_offset : ends.footer_offset])
+    layout = RowLayout(schema)
+    with shard(path, number).open("rb") as file:
+        ends = read_ends(shard(path, number))
+        table = ShardTable.read(file.fileno(), str(path), ends, layout)
+        rows, _ = table.read_rows(file.fileno(), ends.file_size, ends.rows_offset, ends.count, layout)
+    return rows
 
 
 def frame_of(path: Path, number: int, row: int, field: str) -> range:

@@ -17,6 +17,7 @@ from cordwood.errors import StorageError
 from cordwood.native import _native
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import read_ends, read_footer, shard_name
+from cordwood.store.format.shard_table import ShardTable
 from cordwood.store.writing import open_shard
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
 from cordwood.store.writing.infer import infer
@@ -42,7 +43,7 @@ def footers(path: Path) -> list[dict[str, Any]]:
 
 def test_it_appears_when_it_is_finished(tmp_path: Path) -> None:
     layout, part = encoded([torch.arange(9)] * 4)
-    shard = OpenShard(tmp_path, 3, layout, {"plans": []}, 1 << 20)
+    shard = OpenShard(tmp_path, 3, layout, [None], {"plans": []}, 1 << 20)
     shard.add(part)
     (aside,) = tmp_path.iterdir()
     assert aside.name.startswith(".shard-00000003.cws.cordwood-")
@@ -50,16 +51,20 @@ def test_it_appears_when_it_is_finished(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / shard_name(3)]
     assert read_ends(tmp_path / shard_name(3)) == ends
     data = (tmp_path / shard_name(3)).read_bytes()
-    rows = layout.rows(data[ends.rows_offset : ends.footer_offset])
-    assert layout.intact(rows, 0).all()
-    assert layout.sound(rows, ends.rows_offset).all()
-    assert data[32 : ends.rows_offset] == b"".join(part.frames)
-    assert _native.crc32c(rows["crc"].tobytes()) == ends.rows_crc
+    with (tmp_path / shard_name(3)).open("rb") as file:
+        table = ShardTable.read(file.fileno(), "here", ends, layout)
+        rows, intact = table.read_rows(file.fileno(), ends.file_size, ends.rows_offset, ends.count, layout)
+    assert intact.all()
+    assert layout.sound(rows, table.frames_end).all()
+    assert data[32 : table.frames_end] == b"".join(part.frames)
+    assert data[table.frames_end : ends.rows_offset] == table.packed
+    written = np.frombuffer(data[ends.rows_offset : ends.footer_offset], np.uint8).reshape(4, -1)
+    assert _native.crc32c(written[:, -4:].tobytes()) == ends.rows_crc
 
 
 def test_it_disappears_when_it_is_dropped(tmp_path: Path) -> None:
     layout, part = encoded([torch.arange(9)] * 4)
-    shard = OpenShard(tmp_path, 0, layout, {}, 1 << 20)
+    shard = OpenShard(tmp_path, 0, layout, [None], {}, 1 << 20)
     shard.add(part)
     shard.drop()
     shard.drop()
@@ -68,7 +73,7 @@ def test_it_disappears_when_it_is_dropped(tmp_path: Path) -> None:
 
 def test_an_error_while_it_is_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout, part = encoded([torch.arange(9)] * 4)
-    shard = OpenShard(tmp_path, 0, layout, {}, 1 << 20)
+    shard = OpenShard(tmp_path, 0, layout, [None], {}, 1 << 20)
     shard.add(part)
 
     def full(fd: int) -> None:
@@ -82,9 +87,9 @@ def test_an_error_while_it_is_finished_leaves_nothing(tmp_path: Path, monkeypatc
 
 def test_it_ends_with_the_sample_that_makes_it_full(tmp_path: Path) -> None:
     layout, part = encoded([torch.zeros(100, dtype=torch.uint8)] * 10)
-    one = int(part.sizes[0, 0]) + layout.row_size
+    one = int(part.sizes[0, 0]) + 8 + 2  # an offset, a checksum and a size
     for wanted, fits in ((1, 1), (one, 1), (one + 1, 2), (3 * one, 3), (3 * one + 1, 4), (10 * one, 10), (1 << 30, 10)):
-        shard = OpenShard(tmp_path, 0, layout, {}, wanted)
+        shard = OpenShard(tmp_path, 0, layout, [None], {}, wanted)
         assert shard.room_for(part.sizes) == fits
         shard.add(part.part(0, 1))
         assert shard.is_full == (fits == 1)
@@ -105,7 +110,7 @@ def test_it_ends_when_it_has_as_many_samples_as_a_shard_may_have(
 
 def test_numbers_alone_make_shards_too(tmp_path: Path) -> None:
     path = write(tmp_path / "s", [{"x": i, "y": i / 2} for i in range(100)], shard_bytes=1000)
-    assert len(footers(path)) == -(-100 // -(-1000 // (8 + 16 + 1 + 4)))
+    assert len(footers(path)) == -(-100 // -(-1000 // (8 + 16 + 1)))
     assert [cw.open(path)[i] for i in (0, 57, 99)] == [{"x": i, "y": i / 2} for i in (0, 57, 99)]
 
 

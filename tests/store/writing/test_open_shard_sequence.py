@@ -11,7 +11,7 @@ import pytest
 from cordwood import codecs
 from cordwood.errors import StorageError
 from cordwood.store.format import shard_index
-from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
@@ -34,7 +34,7 @@ def encoded() -> tuple[Schema, Encoded]:
 
 def sequence(store: Path, schema: Schema) -> ShardSequence:
     shard_index.mend(store, shard_index.read(store))
-    return ShardSequence(store, Manifest(schema, goal="raw", shard_bytes=1000), 0, 0)
+    return ShardSequence(store, Manifest(schema, (FieldEntry("values", "raw"),), "raw", 1000), 0, 0)
 
 
 def write(shards: ShardSequence, samples: Encoded) -> list[int]:
@@ -139,7 +139,7 @@ def test_a_shard_that_could_not_take_its_place_is_told_with_the_next_one(tmp_pat
     schema, samples = encoded()
     (tmp_path / shard_name(0)).mkdir()
     (tmp_path / shard_name(0) / "in the way").touch()
-    shards = ShardSequence(tmp_path, Manifest(schema, goal="raw", shard_bytes=1000), 0, 0)
+    shards = ShardSequence(tmp_path, Manifest(schema, (FieldEntry("values", "raw"),), "raw", 1000), 0, 0)
     shards.begin(ResumedShard(tmp_path / ".0"))
     done = shards.add(samples, 0)
     shards.commit()

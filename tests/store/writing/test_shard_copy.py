@@ -7,21 +7,16 @@ import numpy as np
 import pytest
 
 import cordwood as cw
-from cordwood.store.format.manifest import read as read_manifest
-from cordwood.store.format.rows import RowLayout
-from cordwood.store.format.shard_file import read_ends, shard_name
+from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing import shard_copy
 from cordwood.store.writing.shard_copy import Rows, copied, pieces
 from tests.store.support.photos import photo, write
+from tests.store.support.small_stores import rows_of
 
 
 def opened(path: Path) -> tuple[bytes, Rows]:
     """The bytes of a store's first shard, and its rows."""
-    shard = path / shard_name(0)
-    schema = read_manifest(path).schema
-    assert schema is not None
-    data, ends = shard.read_bytes(), read_ends(shard)
-    return data, RowLayout(schema).rows(data[ends.rows_offset : ends.footer_offset])
+    return (path / shard_name(0)).read_bytes(), rows_of(path, 0)
 
 
 @pytest.fixture

@@ -61,8 +61,9 @@ PyObject *cw_py_store_advise(PyObject *self, PyObject *args)
     cw_guard_prepare();
     /* all rows first: they are needed to know where the rest is, and a page that is asked for so comes without its neighbours */
     for (u64 i = 0; i < a.n; i++) {
-        u64 start = a.places[i].shard->rows + a.places[i].row * s->row_size;
-        advise(&a, a.places[i].shard, start, start + s->row_size);
+        const cw_shard *shard = a.places[i].shard;
+        u64 start = shard->rows + a.places[i].row * shard->row_size;
+        advise(&a, shard, start, start + shard->row_size);
     }
     for (u64 i = 0; i < a.n; i++) advise_sample(&a, i, row + 8);
     Py_END_ALLOW_THREADS

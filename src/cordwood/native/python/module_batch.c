@@ -140,3 +140,33 @@ done:
     PyBuffer_Release(&data);
     return result;
 }
+
+/* frame_tags(frames) -> (a u32 a frame, a byte a frame): the tag by which a row knows a frame, 0 where there is none, and whether it is a short one. A tag is
+ * the checksum of a full frame's header, which is the header's end, or that of all bytes of a short one. */
+PyObject *cw_py_frame_tags(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *frames;
+    if (!PyArg_ParseTuple(args, "O!", &PyList_Type, &frames)) return NULL;
+    Py_ssize_t n = PyList_Size(frames);
+    PyObject *tags = PyBytes_FromStringAndSize(NULL, n * 4), *shorts = PyBytes_FromStringAndSize(NULL, n), *result = NULL;
+    for (Py_ssize_t i = 0; tags && shorts && i < n; i++) {
+        char *data;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(frames, i), &data, &size)) goto done;
+        u32 tag = 0, header = size >= 14 ? cw_load32(data + 6) : 0;
+        int is_short = size > 0 && data[0] != 'C';
+        if (is_short) tag = cw_crc32c(data, (size_t)size);
+        else if (size && (header < 14 || header > (u64)size)) {
+            PyErr_SetString(PyExc_ValueError, "frame_tags: a frame without a whole header");
+            goto done;
+        } else if (size) tag = cw_load32(data + header - 4);
+        cw_store32(PyBytes_AsString(tags) + 4 * i, tag);
+        PyBytes_AsString(shorts)[i] = (char)is_short;
+    }
+    if (tags && shorts) result = Py_BuildValue("(OO)", tags, shorts);
+done:
+    Py_XDECREF(tags);
+    Py_XDECREF(shorts);
+    return result;
+}

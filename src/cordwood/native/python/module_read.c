@@ -138,7 +138,7 @@ static void read_frames(request *q, u64 i, const u8 *row, cw_fetched *fetched, c
 static void expect_row(const request *q, u64 i)
 {
     const cw_place *at = &q->places[i];
-    __builtin_prefetch(at->shard->base + at->shard->rows + at->row * q->store->row_size);
+    __builtin_prefetch(at->shard->base + at->shard->rows + at->row * at->shard->row_size);
 }
 
 #define AHEAD 2

@@ -22,6 +22,7 @@ static void store_free(cw_store *s)
         } else if (shard->base) {
             munmap((void *)(uintptr_t)shard->base, shard->size);
         }
+        free(shard->leaf);
     }
     free(s->first);
     free(s->usual);
@@ -71,40 +72,59 @@ PyObject *cw_py_store_new(PyObject *self, PyObject *args)
     return capsule;
 }
 
-static int rows_inside(const cw_store *s, u64 number, u64 size, u64 rows)
+/* A shard whose table and rows fit it, not yet attached; -1 with an exception. */
+static int lay_out(const cw_store *s, cw_shard *shard, u64 number, u64 size, u64 rows, const char *table, Py_ssize_t n)
 {
-    if (number < s->shards && rows >= CW_SHARD_HEADER && rows <= size && s->first[number + 1] - s->first[number] <= (size - rows) / s->row_size) return 1;
+    *shard = (cw_shard){.size = size, .rows = rows};
+    if (number < s->shards && rows >= CW_SHARD_HEADER && rows <= size && !cw_shard_layout(shard, (const u8 *)table, (size_t)n, s->row_size, s->frames)) {
+        shard->count = s->first[number + 1] - s->first[number];
+        if (shard->count <= (size - rows) / shard->row_size) return 0;
+    }
+    free(shard->leaf);
     PyErr_SetString(PyExc_ValueError, "store_attach: the rows are not inside the shard");
-    return 0;
+    return -1;
 }
 
-/* store_attach(handle, number, fd, size, rows_offset, sparse) -> 0, or the system's error number. What the shard's ends say was checked before, against
- * the file's size. The mapping outlives the descriptor: thousands of shards need no thousands of open files. */
+/* store_attach(handle, number, fd, size, rows_offset, table, sparse) -> 0, or the system's error number. What the shard's ends and its table (empty: a shard
+ * of version 1) say was checked before, against the file's size. The mapping outlives the descriptor: thousands of shards need no thousands of open files. */
 PyObject *cw_py_store_attach(PyObject *self, PyObject *args)
 {
     (void)self;
     PyObject *capsule;
     unsigned long long number, size, rows;
+    const char *table;
+    Py_ssize_t n;
     int fd, sparse;
-    if (!PyArg_ParseTuple(args, "OKiKKp", &capsule, &number, &fd, &size, &rows, &sparse)) return NULL;
+    cw_shard shard;
+    if (!PyArg_ParseTuple(args, "OKiKKy#p", &capsule, &number, &fd, &size, &rows, &table, &n, &sparse)) return NULL;
     cw_store *s = PyCapsule_GetPointer(capsule, STORE);
-    if (!s || !rows_inside(s, number, size, rows)) return NULL;
-    if (s->shard[number].base) return PyLong_FromLong(0); /* another thread was faster */
+    if (!s || lay_out(s, &shard, number, size, rows, table, n)) return NULL;
+    if (s->shard[number].base) { /* another thread was faster */
+        free(shard.leaf);
+        return PyLong_FromLong(0);
+    }
     void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (mapped == MAP_FAILED) return PyLong_FromLong(errno);
+    if (mapped == MAP_FAILED) {
+        free(shard.leaf);
+        return PyLong_FromLong(errno);
+    }
     /* What lies around a page is not wanted: it would push out what is, where not everything can stay in memory. */
     if (sparse) madvise(mapped, size, MADV_RANDOM);
-    s->shard[number] = (cw_shard){.base = mapped, .size = size, .rows = rows, .count = s->first[number + 1] - s->first[number]};
+    shard.base = mapped;
+    s->shard[number] = shard;
     return PyLong_FromLong(0);
 }
 
-/* store_attach_memory(handle, number, shard, rows_offset): the bytes of a whole shard, which nobody may change any more */
+/* store_attach_memory(handle, number, shard, rows_offset, table): the bytes of a whole shard, which nobody may change any more */
 PyObject *cw_py_store_attach_memory(PyObject *self, PyObject *args)
 {
     (void)self;
     PyObject *capsule, *memory;
     unsigned long long number, rows;
-    if (!PyArg_ParseTuple(args, "OKOK", &capsule, &number, &memory, &rows)) return NULL;
+    const char *table;
+    Py_ssize_t n;
+    cw_shard shard;
+    if (!PyArg_ParseTuple(args, "OKOKy#", &capsule, &number, &memory, &rows, &table, &n)) return NULL;
     cw_store *s = PyCapsule_GetPointer(capsule, STORE);
     if (!s) return NULL;
     Py_buffer *view = malloc(sizeof *view);
@@ -113,13 +133,20 @@ PyObject *cw_py_store_attach_memory(PyObject *self, PyObject *args)
         free(view);
         return NULL;
     }
-    if (!rows_inside(s, number, (u64)view->len, rows) || s->shard[number].base) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "store_attach_memory: the shard is attached already");
+    int bad = lay_out(s, &shard, number, (u64)view->len, rows, table, n);
+    if (!bad && s->shard[number].base) {
+        PyErr_SetString(PyExc_ValueError, "store_attach_memory: the shard is attached already");
+        free(shard.leaf);
+        bad = 1;
+    }
+    if (bad) {
         PyBuffer_Release(view);
         free(view);
         return NULL;
     }
-    s->shard[number] = (cw_shard){.base = view->buf, .size = (u64)view->len, .rows = rows, .count = s->first[number + 1] - s->first[number], .owner = view};
+    shard.base = view->buf;
+    shard.owner = view;
+    s->shard[number] = shard;
     Py_INCREF(Py_None);
     return Py_None;
 }
@@ -291,5 +318,55 @@ done:
     free(v.shapes);
     free(v.faults);
     PyBuffer_Release(&indices);
+    return result;
+}
+
+/* ---- all rows of a shard --------------------------------------------------------------------------------------------------------- */
+
+/* rows_unpack(fd, size, rows_offset, count, row_size, frames, table) -> (rows, good), or the system's error number: the rows as they are in memory, back to
+ * back, and a byte for each, 1 if its checksum and its offsets are right */
+PyObject *cw_py_rows_unpack(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int fd;
+    unsigned long long size, rows_offset, count;
+    unsigned row_size, frames;
+    const char *table;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "iKKKIIy#", &fd, &size, &rows_offset, &count, &row_size, &frames, &table, &n)) return NULL;
+    cw_shard shard = {.size = size, .rows = rows_offset, .count = count};
+    int fits = frames < 1u << 20 && row_size < 1u << 30 && row_size >= 12 * frames + 12 && rows_offset >= CW_SHARD_HEADER && rows_offset <= size;
+    if (!fits || cw_shard_layout(&shard, (const u8 *)table, (size_t)n, row_size, frames) || count > (size - rows_offset) / shard.row_size) {
+        free(shard.leaf);
+        PyErr_SetString(PyExc_ValueError, "rows_unpack: the rows are not inside the shard");
+        return NULL;
+    }
+    PyObject *rows = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * row_size)), *good = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)count), *result = NULL;
+    u8 *memory = malloc((size_t)row_size + 8);
+    void *mapped = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (!rows || !good || !memory) {
+        if (!PyErr_Occurred()) PyErr_NoMemory();
+    } else if (mapped == MAP_FAILED) {
+        result = PyLong_FromLong(size ? errno : EINVAL);
+    } else {
+        u8 *to = (u8 *)PyBytes_AsString(rows), *told = (u8 *)PyBytes_AsString(good);
+        shard.base = mapped;
+        Py_BEGIN_ALLOW_THREADS
+        cw_guard_prepare();
+        for (u64 i = 0; i < count; i++) {
+            cw_place at = {&shard, i};
+            cw_err e = {0};
+            memset(memory, 0, (size_t)row_size + 8);
+            told[i] = !cw_row_read(&at, row_size, frames, memory + 8, &e);
+            memcpy(to + i * row_size, memory + 8, row_size);
+        }
+        Py_END_ALLOW_THREADS
+        result = Py_BuildValue("(OO)", rows, good);
+    }
+    if (mapped != MAP_FAILED) munmap(mapped, size);
+    Py_XDECREF(rows);
+    Py_XDECREF(good);
+    free(memory);
+    free(shard.leaf);
     return result;
 }

@@ -1,22 +1,5 @@
-/* A sample's row and frames out of a mapped shard. What they say is checked before it is believed. */
+/* A sample's frames out of a mapped shard. What they say is checked before it is believed. */
 #include "store.h"
-
-int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
-{
-    const cw_shard *s = at->shard;
-    u64 start = s->rows + at->row * row_size; /* inside the file: checked when the shard was attached */
-    if (cw_guarded_copy(to, s->base + start, row_size, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
-    cw_store64(to - 8, at->row); /* the checksum covers it, so that a row in a wrong place is not taken for another */
-    u32 found = cw_crc32c(to - 8, (size_t)row_size + 4), stored = cw_load32(to + row_size - 4);
-    if (found != stored) return cw_fail(e, CW_ROW_CHECKSUM, "row checksum", found, stored, start);
-    u64 last = CW_SHARD_HEADER;
-    for (u32 k = 0; k <= frames; k++) {
-        u64 offset = cw_row_offset(to, k);
-        if (offset < last || offset > s->rows) return cw_fail(e, CW_ROW_OFFSETS, "offset of a frame", offset, last, start + 8 * (u64)k);
-        last = offset;
-    }
-    return CW_OK;
-}
 
 #define HEAD 256 /* most headers are shorter */
 #define HEADER_SIZE_AT 6

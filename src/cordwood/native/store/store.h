@@ -14,17 +14,34 @@ enum { CW_OUT_SHAPE = 200, CW_OUT_DTYPE = 201, CW_ROW_CHECKSUM = 210, CW_ROW_OFF
 
 #define CW_SHARD_HEADER 32
 
+/* What a shard of version 2 says of one frame leaf. */
+typedef struct {
+    u8 width, covered; /* bytes of a size; whether the row's checksum covers its frames, whose tags are then not in the row */
+    u64 plan;          /* the name of its plan; 0: none */
+} cw_leaf;
+
 typedef struct {
     const u8 *base;  /* the whole file, mapped; NULL: not attached */
     u64 size, rows;  /* bytes; where the rows begin */
+    u64 frames_end;  /* where the frames end */
     u64 count;
+    u32 row_size;    /* in the file */
+    u32 covered;     /* leaves that are */
+    u8 start_width;  /* bytes of the offset of a sample's first frame */
+    cw_leaf *leaf;   /* [frames]; NULL: version 1, whose rows are in the file as they are in memory */
     void *owner;     /* a Py_buffer, if it is no mapping but memory of the caller's */
 } cw_shard;
+
+#define CW_COVERED_MOST 1024 /* bytes of a frame of a covered leaf */
+
+/* Reads the table in front of the rows, and settles all but base, size, rows, count and owner. -1: it cannot be, or there is no memory. */
+CW_API int cw_shard_layout(cw_shard *s, const u8 *table, size_t n, u32 row_size, u32 frames);
 
 /* Where a sample is. */
 typedef struct { const cw_shard *shard; u64 row; } cw_place;
 
-/* Copies a row and checks it: checksum, offsets in order and inside the shard. `to` has 8 bytes of room before it. */
+/* rows.c: copies a row, in the form that it has in memory (offsets, tags, columns, states, checksum: `row_size` bytes), and checks it:
+ * checksum, offsets in order and inside the shard. `to` has 8 bytes of room before it. */
 CW_API int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e);
 static inline u64 cw_row_offset(const u8 *row, u32 k) { return cw_load64(row + 8 * (size_t)k); }
 static inline u32 cw_row_tag(const u8 *row, u32 frames, u32 k) { return cw_load32(row + 8 * ((size_t)frames + 1) + 4 * (size_t)k); }

@@ -12,7 +12,7 @@ looked for, and samples whose rows and frames are good can be saved.
 import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from cordwood.store.format.shard_file import (
     read_ends_of,
     read_footer,
 )
+from cordwood.store.format.shard_table import ShardTable
 from cordwood.store.reading.reader import Reader
 from cordwood.store.reading.rebuild import restore
 from cordwood.store.schema.node import BYTE_LEAVES
@@ -59,7 +60,7 @@ class ShardFindings:
     first: int  # number of its first sample in the store
     count: int  # samples that it should have
     rows: Rows
-    rows_offset: int
+    frames_end: int
     good: Mask
     footer: dict[str, Any] | None = None
     damages: Damages = field(default_factory=Damages)
@@ -132,7 +133,7 @@ class ShardChecker:
             found.add_all(f"{sentence(error, found.path)}; {self._can_be_saved(found, ends)}", error.reason)
         if ends is None:
             return None
-        if (ends.schema_hash, ends.row_size) != (self.schema.hash, self.layout.row_size):
+        if ends.schema_hash != self.schema.hash:
             found.add_all("a shard of another schema than this store's")
             return None
         if int(record["file_size"]):  # else the index knows nothing of it
@@ -147,15 +148,20 @@ class ShardChecker:
         size = os.fstat(fd).st_size
         trailer = os.pread(fd, TRAILER_SIZE, max(size - TRAILER_SIZE, 0))
         try:
-            return check_ends(where, pack_header(self.schema.hash), trailer, size)
+            ends = check_ends(where, pack_header(self.schema.hash), trailer, size)
         except FormatError:
             return None
+        try:
+            ShardTable.read(fd, where, ends, self.layout)
+        except FormatError:  # there is none, then: the header that was lost may have been one of version 1
+            return replace(ends, is_packed=False) if ends.row_size == self.layout.row_size else ends
+        return ends
 
     def _search(self, fd: int, found: ShardFindings) -> None:
         searched = find_rows(fd, os.fstat(fd).st_size, self.layout, found.count or None)
         if searched is not None:
-            found.rows, found.rows_offset = searched.rows, searched.rows_offset
-            found.good = searched.intact & self.layout.sound(searched.rows, searched.rows_offset)
+            found.rows, found.frames_end = searched.rows, searched.frames_end
+            found.good = searched.intact & self.layout.sound(searched.rows, searched.frames_end)
             found.count = max(found.count, len(found.rows))
 
     def _can_be_saved(self, found: ShardFindings, ends: ShardEnds | None) -> str:
@@ -167,27 +173,32 @@ class ShardChecker:
     # ---- rows and footer -----------------------------------------------------------------------------------------
 
     def _check_rows(self, fd: int, ends: ShardEnds, found: ShardFindings) -> None:
-        data = read_at(fd, ends.rows_size, ends.rows_offset)
-        found.rows, found.rows_offset = self.layout.rows(data), ends.rows_offset
-        intact = self.layout.intact(found.rows, 0)
-        sound = self.layout.sound(found.rows, ends.rows_offset)
+        try:
+            table = ShardTable.read(fd, str(found.path), ends, self.layout)
+        except FormatError as error:  # without it no row can be understood
+            found.add_all(sentence(error, found.path), error.reason)
+            return
+        size, begin = ends.row_size, ends.rows_offset
+        found.rows, intact = table.read_rows(fd, ends.file_size, begin, ends.count, self.layout)
+        found.frames_end = table.frames_end
+        sound = self.layout.sound(found.rows, table.frames_end)
         found.good = intact & sound
         for row in np.flatnonzero(~found.good).tolist():
-            at = ends.rows_offset + row * self.layout.row_size
             what = "has another checksum than was written" if not intact[row] else "tells of what cannot be"
-            found.add(f"the row at byte {at} {what}", (row, row))
+            found.add(f"the row at byte {begin + row * size} {what}", (row, row))
         if intact.all():
-            if _native.crc32c(found.rows["crc"].tobytes()) != ends.rows_crc:
+            written = np.frombuffer(read_at(fd, ends.rows_size, begin), np.uint8).reshape(ends.count, size)
+            if _native.crc32c(written[:, -4:].tobytes()) != ends.rows_crc:
                 # Each is good by itself, so which one is not of this shard cannot be told.
                 found.good[:] = False
                 found.add_all("not all rows are those that were written")
-            self._check_sequence(ends, found)
+            self._check_sequence(found)
 
-    def _check_sequence(self, ends: ShardEnds, found: ShardFindings) -> None:
+    def _check_sequence(self, found: ShardFindings) -> None:
         """Frames lie back to back, so that no byte is without an owner."""
         begins, finishes = found.rows["offsets"][:, 0], found.rows["offsets"][:, -1]
         expected = np.concatenate([[np.uint64(HEADER_SIZE)], finishes])
-        actual = np.concatenate([begins, [np.uint64(ends.rows_offset)]])
+        actual = np.concatenate([begins, [np.uint64(found.frames_end)]])
         for row in np.flatnonzero(actual != expected).tolist():
             found.add(f"byte {int(actual[row])} follows byte {int(expected[row])}: frames are not back to back", None)
 
@@ -201,7 +212,7 @@ class ShardChecker:
         if [entry.get("name") if isinstance(entry, dict) else None for entry in told] != list(self.schema.names):
             found.add("the footer tells of other fields than the schema", None)
             return
-        if not found.good.all():
+        if not len(found.good) or not found.good.all():
             return
         states = self.layout.states(found.rows)
         for leaf, entry in zip(self.schema.leaves, told, strict=True):

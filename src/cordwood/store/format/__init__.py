@@ -6,6 +6,7 @@ Reading order:
 * ``plan_files`` - the codec plans in ``plans/``, named by a hash of their bytes
 * ``rows`` - the fixed-width row of a sample: where its frames are, and its numbers
 * ``shard_file`` - header, footer and trailer of a shard
+* ``shard_table`` - how a shard's rows are packed, and which plan each field's frames are read with
 * ``shard_index`` - ``shards.bin``: one record per shard, rebuilt from the shards if it is damaged
 * ``row_search`` - finds the rows of a shard that lost its trailer
 * ``lock`` - one writer at a time

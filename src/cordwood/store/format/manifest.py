@@ -31,7 +31,8 @@ VERSION: Final = (1, 0)
 DEFAULT_GOAL: Final = "balanced"
 DEFAULT_SHARD_BYTES: Final = 64 << 20
 _MOST_BYTES = 256 << 20  # of the file: ten thousand fields take about a megabyte
-_KNOWN = ("schema", "fields", "optional", "options")
+_KNOWN = ("schema", "fields", "optional", "options", "!format")
+_FORMAT = 2  # of shards and plans: what a reader must know
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,13 @@ class Manifest:
     goal: Goal = DEFAULT_GOAL
     shard_bytes: int = DEFAULT_SHARD_BYTES
     optional: tuple[str, ...] = ()  # the places that samples may lack or have None at, in the order of the schema
+    format: int = _FORMAT  # 1: the store was begun by a version that knows neither tables of shards nor menus
+
+    @property
+    def frame_plans(self) -> tuple[str | None, ...]:
+        """The plan of each frame leaf, in the order of the frames in a row."""
+        leaves = () if self.schema is None else self.schema.frames
+        return tuple(self.fields[leaf.number].plan for leaf in leaves)
 
     @cached_property
     def plan_names(self) -> tuple[str, ...]:
@@ -79,7 +87,8 @@ class Manifest:
             "fields": [field.to_json() for field in self.fields],
             "options": {"goal": self.goal, "shard_bytes": self.shard_bytes},
         }
-        return {**told, "optional": list(self.optional)} if self.optional else told
+        optional = {"optional": list(self.optional)} if self.optional else {}
+        return {**told, **optional, **({"!format": self.format} if self.format > 1 else {})}
 
 
 def canonical(body: Any) -> bytes:
@@ -205,7 +214,12 @@ def _manifest(body: dict[str, Any]) -> Manifest:
     for leaf, field in zip(() if schema is None else schema.leaves, fields, strict=True):
         if field.keep_encoded and leaf.node.kind != "bytes":
             raise FormatError(f"field {brief(field.name)} is said to hold encoded images, but holds {leaf.node.kind}")
-    return Manifest(schema, fields, goal, shard_bytes, _optional(body.get("optional"), schema))
+    version = body.get("!format", 1)
+    if type(version) is not int or version not in (1, _FORMAT):
+        raise FormatError(
+            f"the format is {brief(version)}, but this Cordwood reads 1 and {_FORMAT}: upgrade it", Reason.VERSION
+        )
+    return Manifest(schema, fields, goal, shard_bytes, _optional(body.get("optional"), schema), version)
 
 
 def _optional(found: object, schema: Schema | None) -> tuple[str, ...]:

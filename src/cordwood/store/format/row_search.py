@@ -1,10 +1,11 @@
 """Finds the rows of a shard that lost its trailer, such as a truncated file.
 
     found = find_rows(fd, size, layout)
-    found.rows_offset, found.rows, found.intact
+    found.frames_end, found.rows, found.intact
 
-Every row has a checksum over its number and its bytes, and the first one begins with the offset of the first frame,
-which is known: 32. So the file is searched from its end for these eight bytes where a row with that checksum begins.
+In front of the rows lies the shard's table, which begins with four known bytes and has a checksum, so the file is
+searched for it from its end. A shard of version 1 has no table: there the first row begins with the offset of the first
+frame, which is known, too: 32.
 """
 
 import os
@@ -15,9 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from cordwood.errors import FormatError
 from cordwood.native import _native
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import HEADER_SIZE
+from cordwood.store.format.shard_table import MAGIC, ShardTable, table_size
 
 _FIRST_OFFSET = struct.pack("<Q", HEADER_SIZE)
 _FIRST_NUMBER = bytes(8)
@@ -28,39 +31,49 @@ _MOST_TRIES = 1 << 20  # a file may be full of what is looked for
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows that lie at `rows_offset`; those that are not `intact` are damaged, or no rows at all."""
+    """Rows behind frames that end at `frames_end`; those that are not `intact` are damaged, or no rows at all."""
 
-    rows_offset: int
+    frames_end: int
     rows: npt.NDArray[np.void]
     intact: npt.NDArray[np.bool_]
 
 
 def find_rows(fd: int, size: int, layout: RowLayout, count: int | None = None) -> FoundRows | None:
     """The rows, if their beginning can be found; `count` is how many there should be, if that is known."""
-    for tries, place in enumerate(_places(fd, size, layout)):
+    for tries, place in enumerate(_places(fd, size, MAGIC)):
+        if tries == _MOST_TRIES:
+            return None
+        table = _table_at(fd, place, layout)
+        if table is not None:
+            return _rows_from(fd, place + len(table.packed), size, table, layout, count)
+    wide_places = _places(fd, size, _FIRST_OFFSET) if layout.frames else iter([HEADER_SIZE])
+    for tries, place in enumerate(wide_places):
         if tries == _MOST_TRIES:
             return None
         first = os.pread(fd, layout.row_size, place)
         if len(first) == layout.row_size and _is_first_row(first):
-            return _rows_from(fd, place, size, layout, count)
+            return _rows_from(fd, place, size, ShardTable(place, layout.row_size), layout, count)
     return None
 
 
-def _places(fd: int, size: int, layout: RowLayout) -> Iterator[int]:
-    """Where the rows may begin, the most likely place first."""
-    if not layout.frames:
-        yield HEADER_SIZE
-        return
+def _places(fd: int, size: int, wanted: bytes) -> Iterator[int]:
+    """Where these bytes are, which cannot overlap with themselves, from the file's end on."""
     end = size
     while end > HEADER_SIZE:
         begin = max(end - _AT_ONCE, HEADER_SIZE)
-        block = os.pread(fd, end - begin + len(_FIRST_OFFSET) - 1, begin)
-        place = block.rfind(_FIRST_OFFSET)
+        block = os.pread(fd, end - begin + len(wanted) - 1, begin)
+        place = block.rfind(wanted)
         while place >= 0:
             yield begin + place
-            # The bytes are a 32 and seven zeros, which cannot overlap with themselves.
-            place = block.rfind(_FIRST_OFFSET, 0, place)
+            place = block.rfind(wanted, 0, place)
         end = begin
+
+
+def _table_at(fd: int, place: int, layout: RowLayout) -> ShardTable | None:
+    try:
+        return ShardTable.parse(os.pread(fd, table_size(layout), place), place, layout, "")
+    except FormatError:
+        return None
 
 
 def _is_first_row(row: bytes) -> bool:
@@ -78,14 +91,14 @@ def read_at(fd: int, size: int, offset: int) -> bytearray:
     return memory
 
 
-def _rows_from(fd: int, place: int, size: int, layout: RowLayout, count: int | None) -> FoundRows:
-    most = (size - place) // layout.row_size
+def _rows_from(
+    fd: int, place: int, size: int, table: ShardTable, layout: RowLayout, count: int | None
+) -> FoundRows | None:
+    most = (size - place) // table.row_size
     if count is not None:
         most = min(most, count)
-    data = read_at(fd, most * layout.row_size, place)
-    rows = layout.rows(data[: len(data) // layout.row_size * layout.row_size])
-    intact = layout.intact(rows, 0)
+    rows, intact = table.read_rows(fd, size, place, most, layout)
     if count is None:  # what lies behind the last intact row is the footer
-        known = int(np.flatnonzero(intact)[-1]) + 1
+        known = int(np.flatnonzero(intact)[-1]) + 1 if intact.any() else 0
         rows, intact = rows[:known], intact[:known]
-    return FoundRows(place, rows, intact)
+    return FoundRows(table.frames_end, rows, intact)

@@ -3,8 +3,8 @@
     ends = read_ends("train.cordwood/shard-00000000.cws")
     ends.count, ends.rows_offset, ends.row_size
 
-Between them lie the frames, the rows and a footer of JSON for people (`read_footer`). The bytes are described in
-docs/format/store.md.
+Between them lie the frames, the table and the rows (`ShardTable`), and a footer of JSON for people (`read_footer`). The
+bytes are described in docs/format/store.md.
 """
 
 import json
@@ -19,11 +19,12 @@ from cordwood.native import _native
 
 MAGIC = b"CWSH"
 END_MAGIC = b"CWSE"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 HEADER_SIZE = 32
 TRAILER_SIZE = 48
 _HEADER = struct.Struct("<4sBBHQ12xI")
 _TRAILER = struct.Struct("<QQIIIIQ4sI")
+_PACKED = 0x01  # the shard has a table, and packed rows: what is called version 2
 _MUST_KNOW = 0xFF  # flags whose meaning a reader has to know; the upper ones may be passed over
 
 
@@ -45,6 +46,7 @@ class ShardEnds:
     rows_crc: int
     file_size: int
     trailer_crc: int
+    is_packed: bool = True  # False: version 1
 
     @property
     def rows_size(self) -> int:
@@ -59,7 +61,7 @@ class ShardEnds:
 
 def pack_header(schema_hash: int) -> bytes:
     """The first 32 bytes of a shard."""
-    body = _HEADER.pack(MAGIC, MAJOR, MINOR, 0, schema_hash, 0)[:-4]
+    body = _HEADER.pack(MAGIC, MAJOR, MINOR, _PACKED, schema_hash, 0)[:-4]
     return body + struct.pack("<I", _native.crc32c(body))
 
 
@@ -91,7 +93,7 @@ def check_ends(where: str, header: bytes, trailer: bytes, size: int) -> ShardEnd
     found = _native.crc32c(header[:-4])
     if found != crc:
         raise _damaged(where, "header", 0, found, crc)
-    if flags & _MUST_KNOW:
+    if flags & _MUST_KNOW & ~_PACKED:
         raise FormatError(f"{where}: flags {flags:#06x} are those of a newer Cordwood: upgrade it", Reason.FLAGS)
     rows_offset, count, row_size, footer_size, footer_crc, rows_crc, said, end_magic, crc = _TRAILER.unpack(trailer)
     if end_magic != END_MAGIC:
@@ -107,7 +109,8 @@ def check_ends(where: str, header: bytes, trailer: bytes, size: int) -> ShardEnd
         raise FormatError(
             f"{where}: {size} bytes, but its trailer says {said}: the file was cut short or grew", Reason.TRUNCATED
         )
-    ends = ShardEnds(schema_hash, rows_offset, count, row_size, footer_size, footer_crc, rows_crc, size, crc)
+    is_packed = bool(flags & _PACKED)
+    ends = ShardEnds(schema_hash, rows_offset, count, row_size, footer_size, footer_crc, rows_crc, size, crc, is_packed)
     if (
         rows_offset < HEADER_SIZE
         or count < 1

@@ -26,7 +26,7 @@ from cordwood.store.format.shard_file import ShardEnds, read_ends, shard_name
 
 NAME: Final = "shards.bin"
 MAGIC: Final = b"CWIX"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 HEADER_SIZE: Final = 32
 RECORD: Final = np.dtype(
     [
@@ -35,7 +35,10 @@ RECORD: Final = np.dtype(
         ("file_size", "<u8"),
         ("schema_hash", "<u8"),
         ("trailer_crc", "<u4"),
-        ("zero", "V24"),
+        ("rows_offset", "<u8"),  # these three are 0 in a record of version 1.0
+        ("row_size", "<u4"),
+        ("footer_size", "<u4"),
+        ("zero", "V8"),
         ("crc", "<u4"),
     ]
 )
@@ -69,7 +72,9 @@ def pack_file_header() -> bytes:
 
 def pack_record(number: int, first: int, ends: ShardEnds) -> bytes:
     """The record of shard `number`."""
-    body = struct.pack("<QQQQI24x", first, ends.count, ends.file_size, ends.schema_hash, ends.trailer_crc)
+    known = (first, ends.count, ends.file_size, ends.schema_hash, ends.trailer_crc)
+    # Where rows and footer lie, so that who reads ranges of a remote file need not ask for its end first.
+    body = struct.pack("<QQQQIQII8x", *known, ends.rows_offset, ends.row_size, ends.footer_size)
     return body + struct.pack("<I", _native.crc32c(struct.pack("<Q", number) + body))
 
 
@@ -176,7 +181,7 @@ def _make_again(
             raise _not_placed(store, path, number, first, error) from error
         # Its neighbours tell how many samples it has: the others keep their numbers, and it is refused when read.
         lost = max(after - first, 0)
-        records[number] = np.array((first, lost, 0, 0, 0, b"", 0), RECORD)
+        records[number] = _bare_record(first, lost)
         mended.append(f"{store / NAME}: record {number} is damaged, and the shard cannot be read: {error}")
         return
     records[number] = np.frombuffer(pack_record(number, first, ends), RECORD)[0]
@@ -202,7 +207,7 @@ def _not_recorded(store: Path, records: Records, mended: list[str], tolerant: bo
         except (FormatError, StorageError) as error:
             if not tolerant:
                 raise _not_placed(store, path, number, first, error) from error
-            more.append((first, 0, 0, 0, 0, b"", 0))
+            more.append(tuple(_bare_record(first, 0)))
             mended.append(f"{store / NAME}: record {number} is missing, and the shard cannot be read: {error}")
         else:
             more.append(tuple(np.frombuffer(pack_record(number, first, ends), RECORD)[0]))
@@ -210,6 +215,13 @@ def _not_recorded(store: Path, records: Records, mended: list[str], tolerant: bo
             first += ends.count
         number += 1
     return more
+
+
+def _bare_record(first: int, count: int) -> Any:
+    """The record of a shard of which nothing else is known."""
+    record = np.zeros((), RECORD)
+    record["first"], record["count"] = first, count
+    return record[()]
 
 
 def _check_gaps(store: Path, known: int, mended: list[str], tolerant: bool) -> None:

@@ -24,6 +24,7 @@ from cordwood.native import _native
 from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.rows import RowLayout, pack_states
 from cordwood.store.format.shard_file import ShardEnds, read_ends_of, shard_name
+from cordwood.store.format.shard_table import ShardTable
 from cordwood.store.reading.plans import LoadedPlans
 from cordwood.store.schema.schema import NONE, PRESENT, Leaf, Schema
 
@@ -179,9 +180,9 @@ class Shards:
         path, record, lost = self._about(shard)
         try:
             with opened(path, f"the shard, {lost}") as fd:
-                ends = self._checked_ends(fd, path, record)
+                ends, table = self._checked(fd, path, record)
                 size, rows = ends.file_size, ends.rows_offset
-                failed = _native.store_attach(self.handle, shard, fd, size, rows, self.is_sparse)
+                failed = _native.store_attach(self.handle, shard, fd, size, rows, table.packed, self.is_sparse)
         except FormatError as error:
             raise FormatError(f"{error}; {lost}", error.reason) from None
         except StorageError as error:
@@ -191,15 +192,16 @@ class Shards:
         if failed:
             raise StorageError(failed, f"{os.strerror(failed)}: the shard cannot be mapped, {lost}", str(path))
 
-    def _checked_ends(self, fd: int, path: Path, record: Any) -> ShardEnds:
+    def _checked(self, fd: int, path: Path, record: Any) -> tuple[ShardEnds, ShardTable]:
+        """The ends and the table of a shard that fits its record and the schema."""
         ends = read_ends_of(fd, str(path))
         shard_index.check_record(str(path), record, ends)
-        if ends.schema_hash != self.schema.hash or ends.row_size != self.layout.row_size:
+        if ends.schema_hash != self.schema.hash:
             raise FormatError(
-                f"{path}: a shard of another schema ({ends.schema_hash:016x}, rows of {ends.row_size} bytes) than this "
-                f"store's ({self.schema.hash:016x}, {self.layout.row_size} bytes)"
+                f"{path}: a shard of another schema ({ends.schema_hash:016x}) than this store's "
+                f"({self.schema.hash:016x})"
             )
-        return ends
+        return ends, ShardTable.read(fd, str(path), ends, self.layout)
 
     def _plan_places(self, number: int) -> tuple[Path, tuple[str, ...], Path]:
         """Where the plans of a sample's frames may be: the store, the names it tells, the shard."""
@@ -248,15 +250,15 @@ class Shards:
         for shard in map(int, shards):
             path, record, lost = self._about(shard)
             with opened(path, f"the shard, {lost}") as fd:
-                ends = self._checked_ends(fd, path, record)
+                ends, table = self._checked(fd, path, record)
                 memory = np.empty(ends.file_size, np.uint8)
                 for start in range(0, ends.file_size, _PIECE):
                     self._fill(fd, memory[start : start + _PIECE], start, path)
                     yield
-            loaded.append((shard, memory, ends.rows_offset))
+            loaded.append((shard, memory, ends.rows_offset, table.packed))
         handle = self._new_handle()
-        for shard, memory, rows_offset in loaded:
-            _native.store_attach_memory(handle, shard, memory, rows_offset)
+        for attached in loaded:
+            _native.store_attach_memory(handle, *attached)
         with self._lock:
             self.handle, self._mapped = handle, 0
 

@@ -8,7 +8,6 @@ A frame depends on its array and its field's plan alone, never on the number of 
 are reused, because fresh memory costs more than the copy into memory that was used before.
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,9 +85,6 @@ class Chunk:
         self.count = self._nbytes = self._used = 0
         self._trim()
 
-
-_HEADER_SIZE_AT = 6  # in a frame: a u32
-_U32 = struct.Struct("<I")
 
 _Recipe = tuple[tuple[int, ...], bytes, tuple[tuple[int, bytes], ...]]
 
@@ -226,8 +222,12 @@ class SampleEncoder:
         return encoded
 
 
-def tags(encoded: Encoded) -> npt.NDArray[np.uint32]:
-    """The checksum of each frame's header, by which a row knows its frame, [sample, leaf]; 0 where there is none."""
-    read = _U32.unpack_from
-    made = [read(frame, read(frame, _HEADER_SIZE_AT)[0] - 4)[0] if frame else 0 for frame in encoded.frames]
-    return np.array(made, np.uint32).reshape(encoded.sizes.shape)
+def tags(encoded: Encoded) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
+    """The tag of each frame, by which its row knows it, [sample, leaf], and whether the frame is a short one.
+
+    Where there is no frame, the tag is 0, and it counts as a short one.
+    """
+    made, short = _native.frame_tags(encoded.frames)
+    shape = encoded.sizes.shape
+    is_short = np.frombuffer(short, np.bool_).reshape(shape) | (encoded.sizes == 0)
+    return np.frombuffer(made, np.uint32).reshape(shape), is_short

@@ -10,8 +10,9 @@
 
 Until it is finished, a shard is in a temporary file, which is removed when the shard is dropped, unless it was given a
 name: then another process that has the rows can resume it. Rows are spooled, because a million small samples have more
-bytes in rows than in frames. Where a shard ends depends on the samples and on its wanted size alone. The caller neither
-waits for the disk nor gets more than a shard ahead of it.
+bytes in rows than in frames, and packed at the end, when it is known how many bytes a size takes. Where a shard ends
+depends on the samples and on its wanted size alone. The caller neither waits for the disk nor gets more than a shard
+ahead of it.
 """
 
 import json
@@ -19,7 +20,7 @@ import logging
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -34,8 +35,10 @@ from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
 from cordwood.store.format import shard_index
 from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.row_search import read_at
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
+from cordwood.store.format.shard_table import MAX_COVERED, ShardTable
 from cordwood.store.writing.encode import Encoded, tags
 from cordwood.store.writing.shard_statistics import ShardStatistics
 
@@ -109,6 +112,9 @@ log = logging.getLogger("cordwood.store")
 
 MOST_SAMPLES = 1 << 20  # of a shard
 _LARGE = 1 << 18  # bytes of a frame that is worth a system call
+_FULL_FRAME = ord("C")  # its first byte; that of a short one is the number of a chain
+# What a packed row is counted as, beside columns and states, before it is packed: an offset and a checksum, and a size.
+_ROW, _ROW_LEAF = 8, 2
 
 
 class _Dropped(Exception):  # noqa: N818 - tells the file that it shall not take its place, and goes no further
@@ -131,6 +137,7 @@ class OpenShard:
         store: str | os.PathLike[str],
         number: int,
         layout: RowLayout,
+        plans: Sequence[str | None],
         footer: dict[str, Any],
         shard_bytes: int,
         resumed: ResumedShard | None = None,
@@ -139,6 +146,10 @@ class OpenShard:
         self.number = number
         self.count = 0
         self._layout = layout
+        self._plans = plans
+        self._largest = np.zeros(layout.frames, np.int64)  # size of a frame, by leaf
+        self._all_short = np.ones(layout.frames, np.bool_)
+        self._row_bytes = _ROW + _ROW_LEAF * layout.frames + layout.columns_size + layout.states_size
         self._footer = footer
         self._shard_bytes = shard_bytes
         self._statistics = ShardStatistics(layout.schema)
@@ -166,6 +177,10 @@ class OpenShard:
         with opened(left.path, "an unfinished shard") as fd:
             if os.fstat(fd).st_size < end or os.pread(fd, HEADER_SIZE, 0) != self._header:
                 raise FormatError(f"{left.path}: this unfinished shard is not the one that its rows speak of")
+            memory = np.frombuffer(read_at(fd, end, 0), np.uint8)
+        sizes: npt.NDArray[np.int64] = offsets[:, 1:].astype(np.int64) - offsets[:, :-1].astype(np.int64)
+        first_bytes = memory[np.minimum(offsets[:, :-1].astype(np.int64), end - 1)]
+        self._notice(sizes, (first_bytes != _FULL_FRAME) | (sizes == 0))
         self._statistics.restore(left.statistics)
         self._rows.append(left.rows)
         self._position = end
@@ -192,11 +207,11 @@ class OpenShard:
 
     @property
     def _size(self) -> int:
-        return self._position - HEADER_SIZE + self._rows.size
+        return self._position - HEADER_SIZE + self.count * self._row_bytes
 
     def room_for(self, sizes: npt.NDArray[np.int64]) -> int:
         """How many of these samples go into the shard: it ends with the one that makes it full."""
-        after = self._size + np.cumsum(sizes.sum(axis=1) + self._layout.row_size)
+        after = self._size + np.cumsum(sizes.sum(axis=1) + self._row_bytes)
         return min(int(np.searchsorted(after, self._shard_bytes)) + 1, MOST_SAMPLES - self.count, len(sizes))
 
     def add(self, part: Encoded) -> None:
@@ -205,10 +220,18 @@ class OpenShard:
         offsets = np.full((len(part), self._layout.frames + 1), self._position, np.uint64)
         offsets[:, 1:] += np.cumsum(sizes.reshape(-1), dtype=np.uint64).reshape(sizes.shape)
         offsets[1:, 0] = offsets[:-1, -1]
-        self._rows.append(self._layout.pack_rows(self.count, offsets, tags(part), part.columns, part.states))
+        found, short = tags(part)
+        self._notice(sizes, short)
+        self._rows.append(self._layout.pack_rows(self.count, offsets, found, part.columns, part.states))
         self._statistics.add(part)
         self._write(part.frames, int(sizes.sum()))
         self.count += len(part)
+
+    def _notice(self, sizes: npt.NDArray[np.int64], short: npt.NDArray[np.bool_]) -> None:
+        """Keep in mind what the table tells of the frames; those that are not there count as short."""
+        if len(sizes):
+            np.maximum(self._largest, sizes.max(axis=0), out=self._largest)
+            self._all_short &= short.all(axis=0)
 
     def _write(self, frames: list[bytes], size: int) -> None:
         """Small frames in one piece, large ones without another copy."""
@@ -221,17 +244,25 @@ class OpenShard:
         footer = json.dumps(
             {"fields": self._statistics.to_json(), **self._footer}, separators=(",", ":"), allow_nan=False
         ).encode()
-        sizes = (self._position, self.count, self._layout.row_size, len(footer))
-        # Of the rows' checksums: over data that end with their own a checksum would say nothing.
-        pieces = self._rows.pieces(self._layout.row_size)
-        checksums = b"".join(self._layout.rows(piece)["crc"].tobytes() for piece in pieces)
-        trailer = pack_trailer(*sizes, _native.crc32c(footer), _native.crc32c(checksums))
-        ends = check_ends(
-            str(self.path), self._header, trailer, self._position + self._rows.size + len(footer) + len(trailer)
-        )
+        covered = self._all_short & (self._largest <= MAX_COVERED)
+        largest = self._largest.tolist()
+        table = ShardTable.of(self._layout, self._position, largest, covered.tolist(), self._plans)
+        rows_offset = self._position + len(table.packed)
+        checksums = bytearray()
         try:
+            self._file.write(table.packed)
+            first = 0
             for piece in self._rows.pieces(self._layout.row_size):
-                self._file.write(piece)
+                rows = self._layout.rows(piece)
+                packed = table.pack_rows(self._layout, rows, first)
+                first += len(rows)
+                # Of the rows' checksums: over data that end with their own a checksum would say nothing.
+                checksums += np.frombuffer(packed, np.uint8).reshape(len(rows), -1)[:, -4:].tobytes()
+                self._file.write(packed)
+            crcs = _native.crc32c(footer), _native.crc32c(checksums)
+            trailer = pack_trailer(rows_offset, self.count, table.row_size, len(footer), *crcs)
+            size = rows_offset + self.count * table.row_size + len(footer) + len(trailer)
+            ends = check_ends(str(self.path), self._header, trailer, size)
             self._file.write(footer)
             self._file.write(trailer)
         except BaseException as error:
@@ -257,6 +288,7 @@ class ShardSequence:
         self.next = shards  # the number of the next shard to begin
         self._store = store
         self._layout = RowLayout(manifest.schema)
+        self._plans = manifest.frame_plans
         self._footer = {"plans": list(manifest.plan_names), "store": manifest.to_json()}
         self._shard_bytes = manifest.shard_bytes
         self._committer = ThreadPoolExecutor(1, "cordwood-commit")
@@ -264,7 +296,8 @@ class ShardSequence:
 
     def begin(self, resumed: ResumedShard | None = None) -> OpenShard:
         """Open the next shard; the one before it was committed."""
-        self.open = OpenShard(self._store, self.next, self._layout, self._footer, self._shard_bytes, resumed)
+        wanted = self._layout, self._plans, self._footer, self._shard_bytes
+        self.open = OpenShard(self._store, self.next, *wanted, resumed)
         self.next += 1
         return self.open
 

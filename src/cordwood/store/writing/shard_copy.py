@@ -29,6 +29,7 @@ from cordwood.store.format.new_folder import copy_file, link_or_copy
 from cordwood.store.format.row_search import read_at
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, read_footer, shard_name
+from cordwood.store.format.shard_table import ShardTable
 from cordwood.store.writing.encode import Encoded
 from cordwood.store.writing.open_shard import OpenShard
 
@@ -94,11 +95,10 @@ def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
     errors = tuple(float(worst.get(leaf.name) or 0.0) for leaf in layout.schema.frames if leaf.store_as)
     names = footer.get("plans")
     plans = [name for name in names if plan_files.is_plan_name(name)] if isinstance(names, list) else []
-    if ends.row_size != layout.row_size:
-        raise FormatError(f"{path}: rows of {ends.row_size} bytes, but the store's have {layout.row_size}")
     with opened(path, "the shard") as fd:
-        rows = layout.rows(bytes(read_at(fd, ends.rows_size, ends.rows_offset)))
-        good = layout.intact(rows, 0) & layout.sound(rows, ends.rows_offset)
+        table = ShardTable.read(fd, str(path), ends, layout)
+        rows, good = table.read_rows(fd, ends.file_size, ends.rows_offset, ends.count, layout)
+        good &= layout.sound(rows, table.frames_end)
         if not good.all():
             raise FormatError(
                 f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
@@ -145,7 +145,8 @@ class NewStore:
         """Open the next shard, of up to `growth` times the usual size; its frames may need these plans, too."""
         names = list(dict.fromkeys([*self._manifest.plan_names, *plans]))
         footer = {"plans": names, "store": self._manifest.to_json()}
-        return OpenShard(self._folder, self.shards, self.layout, footer, self._manifest.shard_bytes * growth)
+        wanted = self._manifest.frame_plans, footer, self._manifest.shard_bytes * growth
+        return OpenShard(self._folder, self.shards, self.layout, *wanted)
 
     def finish_shard(self, shard: OpenShard) -> None:
         """Put the shard that was begun in its place."""
