@@ -149,7 +149,7 @@ def read_store_json(path: Path) -> "tuple[Schema | None, list[dict[str, Any]]]":
     body, checksum = store.get("body"), store.get("crc32c")
     check(isinstance(body, dict) and isinstance(checksum, str), 2)
     check(checksum == f"{frames.crc32c(canonical(body)):08x}", 4)
-    check(not any(name.startswith("!") for name in body), 5)
+    check(all(name == "!format" and body[name] == 2 for name in body if name.startswith("!")), 5)
     fields, options = body.get("fields"), body.get("options")
     check("schema" in body and isinstance(fields, list) and isinstance(options, dict), 2)
     check(options.get("goal") in GOALS and type(options.get("shard_bytes")) is int and options["shard_bytes"] > 0, 2)
@@ -269,8 +269,8 @@ class Schema:
         self.nodes = [node for _, node in nodes]
         sizes = [np.dtype(DTYPES[self.leaves[n].dtype]).itemsize for n in self.columns]
         self.column_starts = [0, *itertools.accumulate(sizes)]
-        self.states_at = 8 * (len(self.frames) + 1) + 4 * len(self.frames) + sum(sizes)
-        self.row_size = self.states_at + (len(self.nodes) + 3) // 4 + 4
+        in_front = 8 * (len(self.frames) + 1) + 4 * len(self.frames)
+        self.row_size = in_front + sum(sizes) + (len(self.nodes) + 3) // 4 + 4  # of version 1
 
 
 # A shard
@@ -290,24 +290,66 @@ class Shard:
         check(len(data) >= 32 and data[:4] == b"CWSH", 11)
         check(struct.unpack_from("<I", data, 28) == (frames.crc32c(data[:28]),), 11)
         major, flags, schema_hash = struct.unpack_from("<4xBxHQ", data)
-        check(major == 1 and flags & 0xFF == 0, 12)
+        check(major == 1 and flags & 0xFE == 0, 12)
         check(schema_hash == schema.hash, 13)
         trailer = data[max(len(data) - 48, 32) :]
         check(len(trailer) == 48 and trailer[40:44] == b"CWSE", 14)
         fields = struct.unpack("<QQIIIIQ4xI", trailer)
         self.rows_at, self.count, row_size, footer, self.footer_checksum, rows_checksum, size, self.checksum = fields
         check(self.checksum == frames.crc32c(trailer[:44]), 14)
-        check(self.rows_at >= 32 and self.count >= 1 and row_size == schema.row_size, 15)
+        check(self.rows_at >= 32 and self.count >= 1, 15)
         self.footer_at = self.rows_at + self.count * row_size
         check(self.footer_at + footer + 48 == size == len(data), 15)
         self.row_size, self.rows_checksum = row_size, rows_checksum
+        self.is_packed, self.frames_end = bool(flags & 1), self.rows_at
+        self.widths, self.covered, self.plans = [0], [False] * self.frame_count, [0] * self.frame_count
+        if self.is_packed:
+            self.read_table()
+        check(row_size == (self.packed_size(schema) if self.is_packed else schema.row_size), 15)
 
-    def row(self, number: int) -> bytes:
-        """A row without its checksum."""
-        start = self.rows_at + number * self.row_size
+    def read_table(self) -> None:
+        """The table: how wide offsets and sizes are, which leaves are covered, and their plans."""
+        size = 8 + 10 * self.frame_count + 4
+        self.frames_end = self.rows_at - size
+        check(self.frames_end >= 32, 27)
+        table = self.data[self.frames_end : self.rows_at]
+        check(table[:4] == b"CWST" and struct.unpack("<I", table[-4:])[0] == frames.crc32c(table[:-4]), 27)
+        leaves = list(struct.iter_unpack("<BBQ", table[8:-4]))
+        self.widths = [table[4], *(width for width, _, _ in leaves)]
+        check(all(width <= 8 and bool(width) == bool(leaves) for width in self.widths), 27)
+        check(all(flags <= 1 for _, flags, _ in leaves), 27)
+        self.covered = [bool(flags) for _, flags, _ in leaves]
+        self.plans = [plan for _, _, plan in leaves]
+
+    def packed_size(self, schema: Schema) -> int:
+        """The size of a row."""
+        return sum(self.widths) + 4 * self.covered.count(False) + schema.row_size - 12 * self.frame_count - 8
+
+    def row(self, number: int) -> "tuple[list[int], list[int], bytes]":
+        """The offsets and tags of a row, and what follows them but for the checksum."""
+        start, count = self.rows_at + number * self.row_size, self.frame_count
         row = self.data[start : start + self.row_size]
-        check(struct.unpack("<I", row[-4:])[0] == frames.crc32c(struct.pack("<Q", number) + row[:-4]), 17)
-        return row[:-4]
+        if not self.is_packed:
+            self.check_row(number, b"", row)
+            offsets = list(struct.unpack_from(f"<{count + 1}Q", row))
+            tags = list(struct.unpack_from(f"<{count}I", row, 8 * (count + 1)))
+            return offsets, tags, row[8 * (count + 1) + 4 * count : -4]
+        fields = frames.Fields(row, short=17)
+        offset = int.from_bytes(fields.take(self.widths[0]), "little") if count else 32
+        sizes = [int.from_bytes(fields.take(width), "little") for width in self.widths[1:]]
+        offsets = list(itertools.accumulate([offset, *sizes]))
+        tags = [0 if covered else struct.unpack("<I", fields.take(4))[0] for covered in self.covered]
+        covered = [place for place in range(count) if self.covered[place]]
+        for place in covered:
+            frame = self.data[offsets[place] : offsets[place + 1]]
+            tags[place] = frames.crc32c(frame) if frame else 0
+        self.check_row(number, b"".join(struct.pack("<I", tags[place]) for place in covered), row)
+        check(all(sizes[place] <= 1024 for place in covered), 18)
+        return offsets, tags, row[fields.at : -4]
+
+    def check_row(self, number: int, covered: bytes, row: bytes) -> None:
+        """Whether a row is the one that was written here."""
+        check(struct.unpack("<I", row[-4:])[0] == frames.crc32c(struct.pack("<Q", number) + covered + row[:-4]), 17)
 
     def verify_rows(self) -> None:
         """What a reader of single samples need not look at: all rows at once, and that frames are back to back."""
@@ -316,10 +358,10 @@ class Shard:
         check(frames.crc32c(checksums) == self.rows_checksum, 17)
         end = 32
         for number in range(self.count):
-            offsets = struct.unpack_from(f"<{self.frame_count + 1}Q", self.row(number))
+            offsets, _, _ = self.row(number)
             check(offsets[0] == end, 18)
             end = offsets[-1]
-        check(end == self.rows_at, 18)
+        check(end == self.frames_end, 18)
 
     def footer(self) -> Any:
         """What the footer says of the fields."""
@@ -333,19 +375,28 @@ class Shard:
 # A row
 
 
+def tag_of(frame: bytes) -> int:
+    """The header checksum of a full frame, the checksum of a short one; 0 if there is none."""
+    if not frame:
+        return 0
+    if frame[0] != ord("C"):
+        return frames.crc32c(frame)  # type: ignore[no-any-return]
+    size = int.from_bytes(frame[6:10], "little")
+    check(14 <= size <= len(frame), 20)
+    return int.from_bytes(frame[size - 4 : size], "little")
+
+
 class Sample:
     """One sample: its row, and what becomes of it."""
 
     def __init__(self, store: Store, shard: Shard, number: int) -> None:
         assert store.schema is not None
         self.store, self.shard, self.schema = store, shard, store.schema
-        row, count = shard.row(number), len(self.schema.frames)
-        self.offsets = struct.unpack_from(f"<{count + 1}Q", row)
-        self.tags = struct.unpack_from(f"<{count}I", row, 8 * (count + 1))
-        self.columns = row[8 * (count + 1) + 4 * count : self.schema.states_at]
-        bits = int.from_bytes(row[self.schema.states_at :], "little")
+        self.offsets, self.tags, rest = shard.row(number)
+        self.columns, states = rest[: self.schema.column_starts[-1]], rest[self.schema.column_starts[-1] :]
+        bits = int.from_bytes(states, "little")
         self.states = [bits >> 2 * place & 3 for place in range(len(self.schema.nodes))]
-        check(all(a <= b for a, b in itertools.pairwise((32, *self.offsets, shard.rows_at))), 18)
+        check(all(a <= b for a, b in itertools.pairwise((32, *self.offsets, shard.frames_end))), 18)
 
     def value(self) -> Any:
         """The sample."""
@@ -397,9 +448,7 @@ class Sample:
             return scalar(self.columns[start:end], node)
         place = self.schema.frames.index(number)
         frame = self.shard.data[self.offsets[place] : self.offsets[place + 1]]
-        size = int.from_bytes(frame[6:10], "little")
-        check(14 <= size <= len(frame), 20)
-        check(int.from_bytes(frame[size - 4 : size], "little") == self.tags[place], 20)
+        check(tag_of(frame) == self.tags[place], 20)
         return frame_value(self.frame_array(frame, number), self.schema.stored[place], node)
 
     def frame_array(self, frame: bytes, number: int) -> Array:
@@ -608,7 +657,7 @@ def read_record(slot: bytes, number: int) -> Record | None:
     """A record, if it is good as far as it tells itself."""
     if len(slot) < 64 or slot[60:] != struct.pack("<I", frames.crc32c(struct.pack("<Q", number) + slot[:60])):
         return None
-    record = Record(*struct.unpack("<QQQQI28x", slot))
+    record = Record(*struct.unpack_from("<QQQQI", slot))
     return record if 1 <= record.count < 2**62 and record.first < 2**62 else None
 
 

@@ -98,7 +98,7 @@ def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
     with opened(path, "the shard") as fd:
         table = ShardTable.read(fd, str(path), ends, layout)
         rows, good = table.read_rows(fd, ends.file_size, ends.rows_offset, ends.count, layout)
-        good &= layout.sound(rows, table.frames_end)
+        good = good & layout.sound(rows, table.frames_end)
         if not good.all():
             raise FormatError(
                 f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
