@@ -1,7 +1,9 @@
 """The sampler: what it sees belongs to the steps, ends with them, and leaves the interpreter as it was."""
 
+import itertools
 import sys
 import threading
+from types import CodeType
 
 import numpy as np
 import pytest
@@ -70,6 +72,31 @@ def test_time_is_shared_among_samples_and_pauses_do_not_count(monkeypatch: pytes
     sampler.close()
     assert [sample.seconds * 1e3 for sample in sampler.samples] == pytest.approx([3.0, 12.0, 1.0])
     assert sampler.seconds == pytest.approx(0.016)
+
+
+def test_a_stack_is_never_told_with_the_phase_of_another_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    phase = ["optimizer"]
+    looks: list[str] = []
+
+    def moved_on(identity: int) -> tuple[tuple[CodeType, int], ...]:
+        """The training thread reaches `busy` while the first look is under way."""
+        looks.append(phase[0])
+        phase[0] = "other"
+        return ((busy.__code__, 1),)
+
+    monkeypatch.setattr(stack_sampler, "stack_of", moved_on)
+    sampler = StackSampler(make_watched(phase=lambda: phase[0]))
+    monkeypatch.setattr(sampler, "_thread", NoThread())
+    sampler.resume(0)
+    sampler._take(0, 0)
+    assert looks == ["optimizer", "other"]
+    assert [sample.phase for sample in sampler.samples] == ["other"]
+
+    phases = itertools.cycle(["other", "optimizer"])
+    monkeypatch.setattr(sampler, "_watched", make_watched(phase=lambda: next(phases)))
+    sampler._take(0, 0)
+    sampler.close()
+    assert len(sampler.samples) == 1
 
 
 def test_the_switch_interval_is_given_back() -> None:

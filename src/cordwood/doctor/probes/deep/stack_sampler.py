@@ -27,6 +27,7 @@ _ENOUGH_STEPS = 8  # where steps are long, unless that takes too long
 _TOO_LONG_S = 20.0
 _SEED = 7
 _UNUSUAL = 3.0  # times the median step
+_MOST_LOOKS = 3  # until the phase is the same before and after the stack is read
 # A thread that runs Python gives the interpreter away when it calls into torch, or after this long. Without a shorter
 # time than Python's 5 ms, whatever runs just before a call into torch would be counted as that call.
 _SWITCH_S = 0.00005
@@ -108,8 +109,15 @@ class StackSampler:
 
     def _take(self, step: int, wanted: int) -> None:
         identity = self._watched.thread()
-        phase = self._watched.phase()
-        stack = None if identity is None else stack_of(identity)
+        # On a busy machine this thread may lose its core between the two looks. A stack with another moment's phase
+        # would make a line of the user's code look like one that runs a backward pass.
+        for _ in range(_MOST_LOOKS):
+            phase = self._watched.phase()
+            stack = None if identity is None else stack_of(identity)
+            if phase == self._watched.phase():
+                break
+        else:
+            return
         now = perf_counter_ns()
         if stack is None or step != self._step:
             return
