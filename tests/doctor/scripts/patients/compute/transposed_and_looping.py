@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-ROWS, COLUMNS, STATIONS = 1024, 2048, 2500
+ROWS, COLUMNS, STATIONS = 1024, 1280, 3500
 
 
 def station_weights(quality: torch.Tensor) -> torch.Tensor:
