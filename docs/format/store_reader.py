@@ -316,7 +316,7 @@ class Shard:
         check(table[:4] == b"CWST" and struct.unpack("<I", table[-4:])[0] == frames.crc32c(table[:-4]), 27)
         leaves = list(struct.iter_unpack("<BBQ", table[8:-4]))
         self.widths = [table[4], *(width for width, _, _ in leaves)]
-        check(all(width <= 8 and bool(width) == bool(leaves) for width in self.widths), 27)
+        check(all(1 <= width <= 8 for width in self.widths[1:]) and bool(leaves) <= table[4] <= 8, 27)
         check(all(flags <= 1 for _, flags, _ in leaves), 27)
         self.covered = [bool(flags) for _, flags, _ in leaves]
         self.plans = [plan for _, _, plan in leaves]
@@ -335,7 +335,7 @@ class Shard:
             tags = list(struct.unpack_from(f"<{count}I", row, 8 * (count + 1)))
             return offsets, tags, row[8 * (count + 1) + 4 * count : -4]
         fields = frames.Fields(row, short=17)
-        offset = int.from_bytes(fields.take(self.widths[0]), "little") if count else 32
+        offset = int.from_bytes(fields.take(self.widths[0]), "little") if self.widths[0] else 32
         sizes = [int.from_bytes(fields.take(width), "little") for width in self.widths[1:]]
         offsets = list(itertools.accumulate([offset, *sizes]))
         tags = [0 if covered else struct.unpack("<I", fields.take(4))[0] for covered in self.covered]

@@ -71,6 +71,9 @@ def store_read(
     bytes_read: Buffer | None,
     /,
 ) -> ReadAnswer | None: ...
+def store_bytes(
+    store: Store, indices: Buffer, begins: Buffer, sizes: Buffer, /
+) -> list[bytes] | tuple[str, list[Any]]: ...
 def store_shapes(
     store: Store, indices: Buffer, frame: int, plans: PlanSet, threads: int, /
 ) -> ReadAnswer | list[tuple[int, tuple[int, ...]] | None]: ...

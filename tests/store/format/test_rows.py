@@ -15,7 +15,7 @@ from cordwood.store.schema.node import Node, scalar
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.flatten import flatten
 from cordwood.store.writing.infer import infer
-from tests.store.support.apart import rows_of
+from tests.store.support.apart import bytes_of, rows_of
 from tests.store.support.samples import datasets
 
 SCHEMA = Schema(
@@ -37,7 +37,11 @@ COLUMNS = struct.pack("<q?H", -5, True, 0x3F80)
 
 def packed(states: bytes = STATES, offsets: tuple[int, ...] = (32, 40, 50), tags: tuple[int, ...] = (7, 8)) -> bytes:
     return RowLayout(SCHEMA).pack_rows(
-        9, np.array([offsets], np.uint64), np.array([tags], np.uint32), [COLUMNS], [pack_states(states)]
+        9,
+        np.array([offsets], np.uint64),
+        np.array([tags], np.uint32),
+        bytes_of([COLUMNS]),
+        bytes_of([pack_states(states)]),
     )
 
 
@@ -60,8 +64,8 @@ def test_a_schema_without_frames_columns_or_places() -> None:
             0,
             np.tile(np.arange(32, 33 + count, dtype=np.uint64), (2, 1)),
             np.ones((2, count), np.uint32),
-            [bytes(layout.columns_size)] * 2,
-            [pack_states(bytes([2] * len(schema.places)))] * 2,
+            bytes_of([bytes(layout.columns_size)] * 2),
+            bytes_of([pack_states(bytes([2] * len(schema.places)))] * 2),
         )
         assert len(rows) == 2 * layout.row_size
         assert layout.intact(layout.rows(rows), 0).all()
@@ -148,5 +152,6 @@ def test_wrong_sizes_are_refused() -> None:
     layout = RowLayout(SCHEMA)
     with pytest.raises(FormatError, match="no whole number of rows"):
         layout.rows(packed()[:-1])
+    empty = np.zeros((1, 2), np.uint64)
     with pytest.raises(UsageError, match="1 rows of 2 frames"):
-        layout.pack_rows(0, np.zeros((1, 2), np.uint64), np.zeros((1, 2), np.uint32), [COLUMNS], [b"\0\0"])
+        layout.pack_rows(0, empty, empty.astype(np.uint32), bytes_of([COLUMNS]), bytes_of([b"\0\0"]))

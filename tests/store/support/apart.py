@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.reading.rebuild import Rebuilder, restore
@@ -19,6 +20,11 @@ from cordwood.store.writing.infer import infer
 START = 32  # where frames of a shard begin
 
 
+def bytes_of(rows: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Rows of as many bytes as an array."""
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+
+
 def rows_of(schema: Schema, flats: Sequence[Flat], first: int = 0) -> bytes:
     """The rows of samples whose frames are as long as their arrays, and a byte."""
     sizes = [[0 if array is None else array.nbytes + 1 for array in flat.arrays] for flat in flats]
@@ -29,9 +35,8 @@ def rows_of(schema: Schema, flats: Sequence[Flat], first: int = 0) -> bytes:
     offsets = np.concatenate([starts[:, None], ends], axis=1).astype(np.uint64)
     tags = np.array([[array is not None for array in flat.arrays] for flat in flats], np.uint32)
     shaped = tags.reshape(len(flats), len(schema.frames))
-    return RowLayout(schema).pack_rows(
-        first, offsets, shaped, [flat.columns for flat in flats], [flat.states for flat in flats]
-    )
+    columns, states = bytes_of([flat.columns for flat in flats]), bytes_of([flat.states for flat in flats])
+    return RowLayout(schema).pack_rows(first, offsets, shaped, columns, states)
 
 
 def put_together(

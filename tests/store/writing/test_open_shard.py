@@ -90,11 +90,11 @@ def test_it_ends_with_the_sample_that_makes_it_full(tmp_path: Path) -> None:
     one = int(part.sizes[0, 0]) + 8 + 2  # an offset, a checksum and a size
     for wanted, fits in ((1, 1), (one, 1), (one + 1, 2), (3 * one, 3), (3 * one + 1, 4), (10 * one, 10), (1 << 30, 10)):
         shard = OpenShard(tmp_path, 0, layout, [None], {}, wanted)
-        assert shard.room_for(part.sizes) == fits
+        assert shard.room_for(part.frame_bytes()) == fits
         shard.add(part.part(0, 1))
         assert shard.is_full == (fits == 1)
         if fits > 1:
-            assert shard.room_for(part.sizes[1:]) == fits - 1
+            assert shard.room_for(part.frame_bytes()[1:]) == fits - 1
             shard.add(part.part(1, fits))
         assert shard.is_full == (wanted <= 10 * one)
         shard.drop()

@@ -14,9 +14,11 @@ from tests.store.support.photos import photo, write
 from tests.store.support.small_stores import rows_of
 
 
-def opened(path: Path) -> tuple[bytes, Rows]:
-    """The bytes of a store's first shard, and its rows."""
-    return (path / shard_name(0)).read_bytes(), rows_of(path, 0)
+def opened(path: Path) -> tuple[bytes, RowLayout, Rows]:
+    """The bytes of a store's first shard, its layout, and its rows."""
+    schema = read_manifest(path).schema
+    assert schema is not None
+    return (path / shard_name(0)).read_bytes(), RowLayout(schema), rows_of(path, 0)
 
 
 @pytest.fixture
@@ -25,12 +27,12 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_the_chosen_rows_come_in_pieces(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, rows = opened(store)
+    _, layout, rows = opened(store)
     chosen = np.arange(30) % 3 == 0
-    (whole,) = pieces(rows, chosen)
+    (whole,) = pieces(layout, rows, chosen)
     assert whole.tobytes() == rows[chosen].tobytes()
     monkeypatch.setattr(shard_copy, "_AT_ONCE", 600)
-    found = list(pieces(rows, chosen))
+    found = list(pieces(layout, rows, chosen))
     assert len(found) > 2
     assert np.concatenate(found).tobytes() == whole.tobytes()
     for piece in found:
@@ -38,12 +40,12 @@ def test_the_chosen_rows_come_in_pieces(store: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_frames_columns_and_shapes_are_those_of_the_shard(store: Path) -> None:
-    data, rows = opened(store)
+    data, layout, rows = opened(store)
     chosen = np.zeros(30, np.bool_)
     chosen[[4, 5, 29]] = True
     fd = os.open(store / shard_name(0), os.O_RDONLY)
     try:
-        part = copied(fd, rows[chosen], ())
+        part = copied(fd, layout, rows[chosen], ())
     finally:
         os.close(fd)
     assert len(part) == 3
@@ -53,25 +55,25 @@ def test_frames_columns_and_shapes_are_those_of_the_shard(store: Path) -> None:
         for place, end, size in zip(places, places[1:], sizes, strict=False):
             assert next(frames) == data[place:end]
             assert size == end - place
-    assert part.columns == [row["columns"].tobytes() for row in rows[chosen]]
-    assert part.states == [row["states"].tobytes() for row in rows[chosen]]
+    assert part.columns.tolist() == rows["columns"][chosen].tolist()
+    assert part.states.tolist() == rows["states"][chosen].tolist()
     images = [tuple(shape) for shape in part.shapes if shape is not None and len(shape) == 3]
     assert images == [(3, 8, 8)] * 3
 
 
 def test_a_frame_that_is_none_is_refused(store: Path) -> None:
-    data, rows = opened(store)
+    data, layout, rows = opened(store)
     place = int(rows["offsets"][2, 0])
     (store / shard_name(0)).write_bytes(data[:place] + bytes(20) + data[place + 20 :])
     fd = os.open(store / shard_name(0), os.O_RDONLY)
     try:
         with pytest.raises(cw.FormatError):
-            copied(fd, rows[:5], ())
+            copied(fd, layout, rows[:5], ())
     finally:
         os.close(fd)
 
 
 def test_no_rows_are_one_piece_without_any(store: Path) -> None:
-    _, rows = opened(store)
-    (piece,) = pieces(rows, np.zeros(30, np.bool_))
+    _, layout, rows = opened(store)
+    (piece,) = pieces(layout, rows, np.zeros(30, np.bool_))
     assert piece.size == 0

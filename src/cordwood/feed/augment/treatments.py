@@ -24,23 +24,31 @@ def treatments_of(
     augment: Mapping[str, Any] | None,
     channels_last: bool,
 ) -> dict[int, Treatment]:
-    """By the numbers of frame leaves: what is done with which; fields without any are not in it."""
+    """By the numbers of frame leaves: what is done with which; fields without any are not in it.
+
+    Arrays that lie in columns are too small to be images.
+    """
     normal = {name: _normalize(name, given) for name, given in _named(dataset, leaves, "normalize", normalize)}
     augmented = {name: Augmentation.of(given, name) for name, given in _named(dataset, leaves, "augment", augment)}
     true_or_false("channels_last", channels_last)
     found = {}
     for leaf in leaves:
-        if leaf.frame < 0 or not dataset.read_plan.assembler.holds_arrays(leaf):
+        if not dataset.read_plan.assembler.holds_arrays(leaf):
             continue
         if leaf.name not in normal and leaf.name not in augmented and not channels_last:
             continue
         cut = augmented.get(leaf.name)
-        found[leaf.frame] = Treatment(
+        treatment = Treatment(
             normalize=normal.get(leaf.name),
             channels_last=channels_last,
             draw=None if cut is None else cut.draw,
             fill=0.0 if cut is None else cut.fill,
         )
+        if leaf.node.shape is None:
+            found[leaf.frame] = treatment
+        elif treatment.named:
+            treatment.check(leaf.name, leaf.node.dtype, leaf.node.shape)
+            raise UsageError(f"field {leaf.name!r} is kept in columns, and images that are so small are not treated")
     return found
 
 
@@ -70,7 +78,7 @@ def _named(
     """The items of an option, whose names are those of arrays that are read."""
     if given is None:
         return []
-    arrays = [leaf.name for leaf in leaves if leaf.frame >= 0 and dataset.read_plan.assembler.holds_arrays(leaf)]
+    arrays = [leaf.name for leaf in leaves if dataset.read_plan.assembler.holds_arrays(leaf)]
     if not isinstance(given, Mapping):
         raise UsageError(f"{option} is {brief(given)}, but is a dict by names of fields, of {shown_names(arrays)}")
     for name in given:

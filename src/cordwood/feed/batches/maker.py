@@ -87,7 +87,7 @@ class BatchMaker:
         self._collate = partial(collation.field, new=self._new)
         # A field that a whole batch lacks is a list of None: batches have one form, whatever chance brings together.
         self._always = tuple(leaf.name for leaf in self._assembler.leaves)
-        self._fills = _fills(self._assembler.frames, collation, treatments)
+        self._fills = _fills(self._assembler.leaves, collation, treatments)
         self._allocate = allocate
         self._by_samples = by_samples
         self.is_alone = by_samples is not None  # batches gain nothing from being made together
@@ -184,7 +184,7 @@ def _fills(leaves: Sequence[Leaf], collation: Collation, treatments: Mapping[int
             continue
         check_fill(rule.fill, known(leaf.node.dtype), leaf.name)
         treatment = treatments.get(leaf.frame)
-        if leaf.store_as is None and (treatment is None or not treatment.named):
+        if leaf.frame >= 0 and leaf.store_as is None and (treatment is None or not treatment.named):
             found[leaf.frame] = rule.fill
     return found
 

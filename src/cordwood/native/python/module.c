@@ -120,6 +120,7 @@ static PyMethodDef methods[] = {
     {"store_shapes", cw_py_store_shapes, METH_VARARGS, "store_shapes(handle, indices, frame, plans, threads) -> list | (what, list)"},
     {"rows_unpack", cw_py_rows_unpack, METH_VARARGS, "rows_unpack(fd, size, rows_offset, count, row_size, frames, table) -> (rows, good) | errno"},
     {"frame_tags", cw_py_frame_tags, METH_VARARGS, "frame_tags(frames) -> (a u32 a frame, a byte a frame: is it a short one?)"},
+    {"store_bytes", cw_py_store_bytes, METH_VARARGS, "store_bytes(handle, indices, begins, sizes) -> list | (what, list)"},
     {"plan_set", cw_py_plan_set, METH_VARARGS, "plan_set(plans) -> handle | error tuple"},
     {"resize", cw_py_resize, METH_VARARGS, "resize(images, boxes, out, interleaved, fill, threads) -> None"},
     {"crc32c", crc32c, METH_VARARGS, "crc32c(buffer) -> int"},

@@ -38,6 +38,7 @@ CW_API PyObject *cw_py_store_read(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_shapes(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_rows_unpack(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_frame_tags(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_store_bytes(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_resize(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_plan_set(PyObject *self, PyObject *args);
 

@@ -370,3 +370,50 @@ PyObject *cw_py_rows_unpack(PyObject *self, PyObject *args)
     free(shard.leaf);
     return result;
 }
+
+/* ---- bytes ---------------------------------------------------------------------------------------------------------------------- */
+
+/* store_bytes(handle, indices, begins, sizes) -> as store_read, or a list of bytes: for each sample so many bytes of its shard from there on. They must
+ * lie in front of the rows, as frames do. */
+PyObject *cw_py_store_bytes(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *capsule, *result = NULL;
+    Py_buffer indices, begins, sizes;
+    if (!PyArg_ParseTuple(args, "Oy*y*y*", &capsule, &indices, &begins, &sizes)) return NULL;
+    cw_store *s = cw_store_of(capsule);
+    u64 n = (u64)indices.len / 8;
+    cw_place *places = malloc((n + 1) * sizeof *places);
+    if (!s || !places || begins.len != indices.len || sizes.len != indices.len) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "store_bytes: no memory, or not as many places as samples");
+        goto done;
+    }
+    PyObject *missing = cw_find_places(s, &indices, places);
+    if (missing) result = Py_BuildValue("(sN)", "attach", missing);
+    if (missing || PyErr_Occurred()) goto done;
+    cw_guard_prepare();
+    result = PyList_New((Py_ssize_t)n);
+    for (u64 i = 0; result && i < n; i++) {
+        const cw_shard *shard = places[i].shard;
+        u64 begin = cw_load64((const u8 *)begins.buf + 8 * i), size = cw_load64((const u8 *)sizes.buf + 8 * i);
+        cw_err e = {0};
+        PyObject *one = NULL;
+        if (begin < CW_SHARD_HEADER || begin > shard->rows || size > shard->rows - begin) cw_fail(&e, CW_ROW_OFFSETS, "offset of a frame", begin, CW_SHARD_HEADER, 0);
+        else if (!(one = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size))) Py_CLEAR(result);
+        else if (cw_guarded_copy(PyBytes_AsString(one), shard->base + begin, size, NULL, 0)) cw_fail(&e, CW_CUT_SHORT, "frame", 0, size, begin);
+        if (e.reason) {
+            Py_XDECREF(one);
+            Py_CLEAR(result);
+            PyObject *error = cw_error_tuple((Py_ssize_t)i, &e);
+            result = error ? Py_BuildValue("(s[(iN)])", "faults", 0, error) : NULL;
+            break;
+        }
+        if (result && PyList_SetItem(result, (Py_ssize_t)i, one)) Py_CLEAR(result);
+    }
+done:
+    free(places);
+    PyBuffer_Release(&indices);
+    PyBuffer_Release(&begins);
+    PyBuffer_Release(&sizes);
+    return result;
+}

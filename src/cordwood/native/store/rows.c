@@ -18,7 +18,7 @@ int cw_shard_layout(cw_shard *s, const u8 *table, size_t n, u32 row_size, u32 fr
     if (n != TABLE_HEAD + (size_t)TABLE_LEAF * frames + 4 || n > s->rows || s->rows - n < CW_SHARD_HEADER) return -1;
     s->frames_end = s->rows - n;
     s->start_width = table[4];
-    if (s->start_width > 8 || !s->start_width != !frames || !(s->leaf = malloc((frames + 1) * sizeof *s->leaf))) return -1;
+    if (s->start_width > 8 || (frames && !s->start_width) || !(s->leaf = malloc((frames + 1) * sizeof *s->leaf))) return -1;
     u32 tail = row_size - 12 * frames - 12; /* columns and states */
     s->row_size = s->start_width + tail + 4;
     for (u32 k = 0; k < frames; k++) {
@@ -58,7 +58,7 @@ static int read_packed(const cw_place *at, u32 row_size, u32 frames, u8 *to, u8 
     if (cw_guarded_copy(row, s->base + start, n, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "row", 0, n, start);
     const u8 *p = row + s->start_width, *tags = p;
     for (u32 k = 0; k < frames; k++) tags += s->leaf[k].width;
-    u64 offset = frames ? load_some(row, s->start_width) : CW_SHARD_HEADER, wrong = 0;
+    u64 offset = s->start_width ? load_some(row, s->start_width) : CW_SHARD_HEADER, wrong = 0;
     u8 *wide_tags = to + 8 * ((size_t)frames + 1);
     for (u32 k = 0; k < frames; k++) {
         u64 size = load_some(p, s->leaf[k].width);
@@ -81,6 +81,7 @@ static int read_packed(const cw_place *at, u32 row_size, u32 frames, u8 *to, u8 
         cw_store32(wide_tags + 4 * (size_t)k, tag);
         offset += size;
     }
+    if (offset < CW_SHARD_HEADER || offset > s->frames_end) wrong = wrong ? wrong : CW_MAX(offset, (u64)1);
     cw_store64(to + 8 * (size_t)frames, offset);
     memcpy(wide_tags + 4 * (size_t)frames, tags, tail + 4);
     u32 found = cw_crc32c(memory, 8 + 4 * (size_t)s->covered + n - 4), stored = cw_load32(row + n - 4);

@@ -27,7 +27,7 @@ typedef struct {
     u64 count;
     u32 row_size;    /* in the file */
     u32 covered;     /* leaves that are */
-    u8 start_width;  /* bytes of the offset of a sample's first frame */
+    u8 start_width;  /* bytes of the offset of a sample's first frame; 0: it is the shard's first byte of frames */
     cw_leaf *leaf;   /* [frames]; NULL: version 1, whose rows are in the file as they are in memory */
     void *owner;     /* a Py_buffer, if it is no mapping but memory of the caller's */
 } cw_shard;

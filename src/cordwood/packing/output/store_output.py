@@ -211,7 +211,7 @@ class StoreOutput:
                 while done < len(part):
                     shard = self._shard_with_room()
                     end = self._appender.writing.shards.add(part, done)
-                    self.stored_bytes += int(part.sizes[done:end].sum())
+                    self.stored_bytes += int(part.frame_bytes()[done:end].sum())
                     cursor.advance(end - done, shard.is_full)
                     done = end
             cursor.finish()

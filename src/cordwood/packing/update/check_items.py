@@ -43,12 +43,16 @@ class _SampleBytes(NamedTuple):
     """What is stored of some samples."""
 
     frames: list[bytes]
-    columns: list[bytes]
-    states: list[bytes]
+    rows: list[bytes]  # columns and states
+    apart: list[bytes]
 
     @classmethod
     def of(cls, parts: Sequence[Encoded]) -> "_SampleBytes":
-        return cls(*([item for part in parts for item in getattr(part, name)] for name in cls._fields))
+        return cls(
+            [frame for part in parts for frame in part.frames],
+            [row.tobytes() for part in parts for row in np.concatenate([part.columns, part.states], axis=1)],
+            [one.frame for part in parts for one in part.apart],
+        )
 
 
 class _ShardItems(NamedTuple):

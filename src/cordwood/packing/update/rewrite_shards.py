@@ -219,7 +219,7 @@ class Rewriting:
                 if self._open is not None and self._open.is_full:
                     self._finish_open(self._open)
                 shard = self._opened()
-                end = start + shard.room_for(part.sizes[start:])
+                end = start + shard.room_for(part.frame_bytes()[start:])
                 shard.add(part.part(start, end))
                 self._note(InputEntry.of(one, end - start))
                 start = end

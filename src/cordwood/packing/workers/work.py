@@ -105,7 +105,7 @@ class EncodedResult(InputResults):
     @property
     def nbytes(self) -> int:
         """Bytes of frames."""
-        return sum(int(part.sizes.sum()) for part in self.parts)
+        return sum(int(part.frame_bytes().sum()) for part in self.parts)
 
     def between(self, first: int, last: int) -> list[Encoded]:
         """The samples from number `first` up to `last`."""

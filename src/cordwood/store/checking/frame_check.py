@@ -18,6 +18,7 @@ from cordwood.codecs import BY_CODE, DTYPES, Array, Plan, decode_into, raise_if_
 from cordwood.common.resources import physical_memory
 from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.reading.rebuild import restore
 from cordwood.store.schema.node import BYTE_LEAVES
 from cordwood.store.schema.schema import Leaf, Schema
@@ -53,8 +54,8 @@ class FrameChecker:
     """Decodes the frames of samples of one schema."""
 
     def __init__(self, schema: Schema, plans: Iterable[Plan], threads: int | None) -> None:
+        self._layout = RowLayout(schema)
         self._leaves = schema.frames
-        self._codes = [DTYPES[leaf.stored or "uint8"].code for leaf in schema.frames]
         self._plans = tuple(plans)
         self._threads = threads
         self._scratch = np.empty(_SCRATCH, np.uint8)
@@ -63,26 +64,32 @@ class FrameChecker:
         """All frames of these rows that are not good; `memory` holds the bytes of the shard from `start` on."""
         jobs: list[_Job] = []
         room = _SCRATCH
-        places = (rows["offsets"].astype(np.int64) - start).tolist()
-        tags = rows["tags"].tolist()
-        for row, (offsets, tags_of_row) in enumerate(zip(places, tags, strict=True)):
-            for leaf, code, tag in zip(self._leaves, self._codes, tags_of_row, strict=True):
-                begin, end = offsets[leaf.frame], offsets[leaf.frame + 1]
-                if begin == end:
-                    continue
-                try:
-                    job = _job(row, leaf, memory[begin:end], code, tag)
-                except FormatError as error:
-                    yield BadFrame(row, leaf, error)
-                    continue
-                taken = -(-job.nbytes // _ALIGNED) * _ALIGNED
-                if jobs and (taken > room or len(jobs) == _MOST_AT_ONCE):
-                    yield from self._decode(jobs)
-                    jobs, room = [], _SCRATCH
-                jobs.append(job)
-                room -= taken
+        for row, leaf, begin, end, tag in self._frames(rows):
+            try:
+                job = _job(row, leaf, memory[begin - start : end - start], tag)
+            except FormatError as error:
+                yield BadFrame(row, leaf, error)
+                continue
+            taken = -(-job.nbytes // _ALIGNED) * _ALIGNED
+            if jobs and (taken > room or len(jobs) == _MOST_AT_ONCE):
+                yield from self._decode(jobs)
+                jobs, room = [], _SCRATCH
+            jobs.append(job)
+            room -= taken
         if jobs:
             yield from self._decode(jobs)
+
+    def _frames(self, rows: Rows) -> Iterator[tuple[int, Leaf, int, int, int | None]]:
+        """The frames of these rows: row, leaf, where it begins and ends, and its tag if it has one."""
+        places, tags = rows["offsets"].tolist(), rows["tags"].tolist()
+        for row, (offsets, tags_of_row) in enumerate(zip(places, tags, strict=True)):
+            for leaf, tag in zip(self._leaves, tags_of_row, strict=True):
+                begin, end = offsets[leaf.frame], offsets[leaf.frame + 1]
+                if begin < end:
+                    yield row, leaf, begin, end, tag
+        for leaf, numbers, begins, sizes in self._layout.apart(rows):
+            for row, begin, size in zip(numbers.tolist(), begins.tolist(), sizes.tolist(), strict=True):
+                yield row, leaf, begin, begin + size, None
 
     def _decode(self, jobs: list[_Job]) -> Iterator[BadFrame]:
         outs = self._outs(jobs)
@@ -113,19 +120,23 @@ class FrameChecker:
         return outs
 
 
-def _job(row: int, leaf: Leaf, frame: Bytes, code: int, tag: int) -> _Job:
+def _job(row: int, leaf: Leaf, frame: Bytes, tag: int | None) -> _Job:
     """What decoding a frame needs, once its header was found to be the one that the row and the schema speak of."""
+    code = DTYPES[leaf.node.dtype if leaf.is_column_array else leaf.stored or "uint8"].code
     header: Any = _native.parse(frame)
     raise_if_refused(header)
     end = header["header_size"]
     found = int.from_bytes(frame[end - 4 : end].tobytes(), "little")
-    if found != tag:
+    if tag is not None and found != tag:
         raise FormatError(
             f"the frame is not the one that was written here: its header has checksum {found:#010x}, "
             f"but the row says {tag:#010x}"
         )
     if header["dtype"] != code:
-        raise FormatError(f"the frame holds {BY_CODE[header['dtype']].name}, but the field is stored as {leaf.stored}")
+        raise FormatError(
+            f"the frame holds {BY_CODE[header['dtype']].name}, but the field is stored as "
+            f"{leaf.stored or leaf.node.dtype}"
+        )
     shape, nbytes = header["shape"], header["nbytes"]
     if leaf.node.kind in BYTE_LEAVES and len(shape) != 1:
         raise FormatError(

@@ -134,8 +134,9 @@ class _Rescue:
         try:
             errors = self._errors(found)
             with opened(found.path, "the shard") as fd:
-                for rows in pieces(found.rows, found.good):
-                    shard.add(copied(fd, rows, errors))
+                layout = self.store.layout
+                for rows in pieces(layout, found.rows, found.good):
+                    shard.add(copied(fd, layout, rows, errors))
             self.store.finish_shard(shard)
         except BaseException as error:
             shard.drop(error)

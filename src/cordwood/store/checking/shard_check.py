@@ -42,7 +42,7 @@ from cordwood.store.format.shard_table import ShardTable
 from cordwood.store.reading.reader import Reader
 from cordwood.store.reading.rebuild import restore
 from cordwood.store.schema.node import BYTE_LEAVES
-from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Schema
+from cordwood.store.schema.schema import ABSENT, APART, NONE, PRESENT, Schema
 
 _WINDOW = 32 << 20  # bytes of frames that are read at a time
 _DECODED = 64 << 20  # and about so many bytes of arrays
@@ -196,7 +196,7 @@ class ShardChecker:
 
     def _check_sequence(self, found: ShardFindings) -> None:
         """Frames lie back to back, so that no byte is without an owner."""
-        begins, finishes = found.rows["offsets"][:, 0], found.rows["offsets"][:, -1]
+        begins, finishes = found.rows["offsets"][:, 0], self.layout.ends(found.rows)
         expected = np.concatenate([[np.uint64(HEADER_SIZE)], finishes])
         actual = np.concatenate([begins, [np.uint64(found.frames_end)]])
         for row in np.flatnonzero(actual != expected).tolist():
@@ -215,6 +215,8 @@ class ShardChecker:
         if not len(found.good) or not found.good.all():
             return
         states = self.layout.states(found.rows)
+        states[states == APART] = PRESENT
+        apart = {one.leaf: int(one.sizes.sum()) for one in self.layout.apart(found.rows)}
         for leaf, entry in zip(self.schema.leaves, told, strict=True):
             of_leaf = states[:, leaf.state] if leaf.state >= 0 else np.full(len(states), PRESENT)
             counted = {
@@ -224,6 +226,9 @@ class ShardChecker:
             if leaf.frame >= 0:
                 offsets = found.rows["offsets"]
                 counted["stored_bytes"] = int((offsets[:, leaf.frame + 1] - offsets[:, leaf.frame]).sum())
+            if leaf.is_column_array:
+                part = self.layout.column_slices[leaf.column]
+                counted["stored_bytes"] = (part.stop - part.start) * len(found.rows) + apart.get(leaf, 0)
             for word, number in counted.items():
                 if entry.get(word) != number:
                     found.add(f"the footer says {word} {entry.get(word)!r}, but it is {number}", None, leaf.name)
@@ -231,9 +236,9 @@ class ShardChecker:
     # ---- frames --------------------------------------------------------------------------------------------------
 
     def _check_frames(self, fd: int, found: ShardFindings, step: Step) -> None:
-        for rows in _windows(found):
-            offsets = found.rows["offsets"][rows]
-            start, end = int(offsets.min()), int(offsets.max())
+        ends = self.layout.ends(found.rows)
+        for rows in _windows(found, ends):
+            start, end = int(found.rows["offsets"][rows, 0].min()), int(ends[rows].max())
             if not self._reads_well(found, rows):
                 memory = np.frombuffer(read_at(fd, end - start, start), np.uint8)
                 for bad in self._frames.check(memory, start, found.rows[rows]):
@@ -244,7 +249,7 @@ class ShardChecker:
 
     def _reads_well(self, found: ShardFindings, rows: npt.NDArray[np.intp]) -> bool:
         """Whether a reader gets all of these samples; which one it does not get is for the slower way to find out."""
-        if self._reader is None or found.damages.found:
+        if self._reader is None or found.damages.found or self.layout.apart(found.rows[rows]):
             return False
         try:
             _, arrays = self._reader.fetch(rows + found.first, self.schema.frames, together=True)
@@ -258,10 +263,10 @@ class ShardChecker:
         return True
 
 
-def _windows(found: ShardFindings) -> Iterator[npt.NDArray[np.intp]]:
+def _windows(found: ShardFindings, ends: npt.NDArray[np.uint64]) -> Iterator[npt.NDArray[np.intp]]:
     """The good rows, in runs that are read at once, of so many bytes at most, encoded and by the footer decoded."""
     rows = np.flatnonzero(found.good)
-    begins, ends = found.rows["offsets"][:, 0], found.rows["offsets"][:, -1]
+    begins = found.rows["offsets"][:, 0]
     max_rows = max(_DECODED // _decoded_size(found), 1)
     at = 0
     while at < len(rows):

@@ -5,12 +5,12 @@
     >>> rows["offsets"][:, 0]
 
 A row is (frames + 1) u64 offsets, a u32 tag a frame, the columns, two bits of state a place, and a u32 checksum of the
-row's number in its shard and of all that. docs/format/store.md has the rules.
+row's number in its shard and of all that. The column of an array has the array's bytes, or tells where the frame of an
+array of another shape is, which lies *apart*, behind the sample's other frames. docs/format/store.md has the rules.
 """
 
 import itertools
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,21 @@ from cordwood.codecs import DTYPES
 from cordwood.errors import FormatError, UsageError
 from cordwood.native import _native
 from cordwood.store.schema.node import DICTS
-from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Schema
+from cordwood.store.schema.schema import ABSENT, APART, PRESENT, Leaf, Schema
 
 _STATES_A_BYTE: Final = 4
 _SHIFTS: Final = np.array([0, 2, 4, 6], np.uint8)
+APART_BYTES: Final = 12  # where a frame begins and how many bytes it has, 48 bits each
+MOST_APART: Final = 1 << 48
+
+
+class ApartFrames(NamedTuple):
+    """Where the frames of one column array are that lie apart; an item a row that has one."""
+
+    leaf: Leaf
+    rows: NDArray[np.intp]
+    begins: NDArray[np.uint64]
+    sizes: NDArray[np.uint64]
 
 
 class RowLayout:
@@ -35,8 +46,12 @@ class RowLayout:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.frames = len(schema.frames)
-        self.column_dtypes = tuple(DTYPES[leaf.node.dtype].numpy.newbyteorder("<") for leaf in schema.columns)
-        ends = np.cumsum([0, *(dtype.itemsize for dtype in self.column_dtypes)]).tolist()
+        self.column_dtypes = tuple(_column_dtype(leaf) for leaf in schema.columns)
+        widths = (
+            max(dtype.itemsize, APART_BYTES if leaf.is_column_array else 0)
+            for leaf, dtype in zip(schema.columns, self.column_dtypes, strict=True)
+        )
+        ends = np.cumsum([0, *widths]).tolist()
         self.column_slices = tuple(slice(start, end) for start, end in itertools.pairwise(ends))
         self.columns_size: int = ends[-1]
         self.states_size = -(-len(schema.places) // _STATES_A_BYTE)
@@ -57,12 +72,13 @@ class RowLayout:
         first: int,
         offsets: NDArray[np.uint64],
         tags: NDArray[np.uint32],
-        columns: Sequence[bytes],
-        states: Sequence[bytes],
+        columns: NDArray[np.uint8],
+        states: NDArray[np.uint8],
     ) -> bytes:
         """The rows of some samples that follow each other, the first one having the number `first` in its shard.
 
-        `offsets` is (samples, frames + 1), `tags` (samples, frames); columns and states are those of :class:`Flat`.
+        `offsets` is (samples, frames + 1), `tags` (samples, frames); columns and states are those of :class:`Flat`, a
+        sample after the other.
         """
         count = len(columns)
         if offsets.shape != (count, self.frames + 1) or tags.shape != (count, self.frames) or len(states) != count:
@@ -70,8 +86,8 @@ class RowLayout:
         rows = np.zeros(count, self.dtype)
         rows["offsets"] = offsets
         rows["tags"] = tags
-        rows["columns"] = np.frombuffer(b"".join(columns), np.uint8).reshape(count, self.columns_size)
-        rows["states"] = np.frombuffer(b"".join(states), np.uint8).reshape(count, self.states_size)
+        rows["columns"] = columns
+        rows["states"] = states
         rows["crc"] = self._checksums(rows, first)
         return rows.tobytes()
 
@@ -100,17 +116,59 @@ class RowLayout:
             there = offsets[:, leaf.frame] < offsets[:, leaf.frame + 1]
             good &= there == (states[:, leaf.state] == PRESENT if leaf.state >= 0 else True)
             good &= there | (rows["tags"][:, leaf.frame] == 0)
+        end = offsets[:, -1].copy()
+        for apart in self.apart(rows):
+            follows = (apart.begins == end[apart.rows]) & (apart.sizes > 0)
+            end[apart.rows] += apart.sizes
+            good[apart.rows] &= follows & (end[apart.rows] <= rows_offset)
         return np.asarray(good)
 
+    def apart(self, rows: NDArray[np.void]) -> list[ApartFrames]:
+        """Where the frames are that lie apart, by column arrays, in the order in which they follow each other."""
+        found = []
+        states = self.states(rows) if self.schema.column_arrays else None
+        for leaf in self.schema.column_arrays:
+            numbers = np.flatnonzero(states[:, leaf.state] == APART) if states is not None else np.empty(0, np.intp)
+            if len(numbers):
+                told = np.zeros((len(numbers), 2, 8), np.uint8)
+                start = self.column_slices[leaf.column].start
+                told[:, :, :6] = rows["columns"][numbers, start : start + APART_BYTES].reshape(-1, 2, 6)
+                begins, sizes = told.reshape(-1, 16).view("<u8").T
+                found.append(ApartFrames(leaf, numbers, begins, sizes))
+        return found
+
+    def ends(self, rows: NDArray[np.void]) -> NDArray[np.uint64]:
+        """Where the last frame of each sample ends, of those that lie apart, too."""
+        found = rows["offsets"][:, -1].copy()
+        for apart in self.apart(rows):
+            found[apart.rows] += apart.sizes
+        return found
+
     def column(self, rows: NDArray[np.void], number: int) -> NDArray[np.generic]:
-        """The values of one column leaf, a copy; zero where the leaf is not present."""
-        values = np.ascontiguousarray(rows["columns"][:, self.column_slices[number]])
-        dtype = self.column_dtypes[number]
-        return values.reshape(len(rows)) != 0 if dtype == np.bool_ else values.view(dtype).reshape(len(rows))
+        """The values of one column leaf, a copy; zero where there is none, of no meaning where it is apart."""
+        dtype, shape = self.column_dtypes[number].base, self.column_dtypes[number].shape
+        start = self.column_slices[number].start
+        values = np.ascontiguousarray(rows["columns"][:, start : start + self.column_dtypes[number].itemsize])
+        return (values != 0 if dtype == np.bool_ else values.view(dtype)).reshape(len(rows), *shape)
 
     def _checksums(self, rows: NDArray[np.void], first: int) -> NDArray[np.uint32]:
         found = _native.crc32c_rows(rows.view(np.uint8), self.row_size, self.row_size - 4, first)
         return np.frombuffer(found, "<u4")
+
+
+def _column_dtype(leaf: Leaf) -> "np.dtype[Any]":
+    """As NumPy sees the values of a column: with a shape, if they are arrays."""
+    dtype = DTYPES[leaf.node.dtype].numpy.newbyteorder("<")
+    return dtype if leaf.node.shape is None else np.dtype((dtype, leaf.node.shape))
+
+
+def pack_apart(begin: int, size: int) -> bytes:
+    """What a column has in front, instead of an array, where the frame lies apart."""
+    if max(begin, size) >= MOST_APART:
+        raise UsageError(
+            f"a frame of {size} bytes at byte {begin} of a shard: a shard has less than {MOST_APART} bytes"
+        )
+    return begin.to_bytes(6, "little") + size.to_bytes(6, "little")
 
 
 def pack_states(states: bytes | bytearray) -> bytes:
@@ -135,6 +193,7 @@ class _Rule:
         containers = [schema.places[parent].node if parent >= 0 else schema.root for parent in self.parents]
         self.may_miss = np.array([node.kind in DICTS for node in containers], np.bool_)
         self.is_none = np.array([place.node.kind == "none" for place in schema.places], np.bool_)
+        self.may_be_apart = np.array([place.node.shape is not None for place in schema.places], np.bool_)
 
     def holds(self, states: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """For each row of states."""
@@ -143,6 +202,6 @@ class _Rule:
         above = np.where(self.parents < 0, PRESENT, states[:, self.parents])
         there = above == PRESENT
         good = np.where(there, (states != ABSENT) | self.may_miss, states == ABSENT)
-        good &= states <= NONE
+        good &= (states != APART) | self.may_be_apart
         good &= (states != PRESENT) | ~self.is_none
         return np.asarray(good.all(axis=1))

@@ -74,7 +74,8 @@ class ShardTable:
             LeafLayout(max(1, -(-size.bit_length() // 8)), is_covered, plan)
             for size, is_covered, plan in zip(largest, covered, plans, strict=True)
         )
-        start_width = -(-frames_end.bit_length() // 8) if leaves else 0
+        # Where no sample has a frame, not even one that lies apart, no row tells where frames begin.
+        start_width = -(-frames_end.bit_length() // 8) if leaves or frames_end > HEADER_SIZE else 0
         return cls(frames_end, _row_size(layout, start_width, leaves), start_width, leaves)
 
     @classmethod
@@ -111,7 +112,7 @@ class ShardTable:
         widths = [width for width, _, _ in entries]
         if not all(1 <= width <= 8 for width in widths) or any(flags > 1 for _, flags, _ in entries):
             raise FormatError(f"{where}: the table at byte {frames_end} tells of rows that cannot be", Reason.FLAGS)
-        if not (1 <= start_width <= 8 if entries else start_width == 0):
+        if start_width > 8 or (entries and not start_width):
             raise FormatError(f"{where}: the table at byte {frames_end} tells of rows that cannot be", Reason.FLAGS)
         return cls(frames_end, _row_size(layout, start_width, leaves), start_width, leaves)
 

@@ -94,7 +94,7 @@ def shard_place(reader: Reader, store: int, shard: int) -> tuple[Path, range]:
 
 def look_at_columns(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
     """Fill in the values and classes of number fields."""
-    columns = reader.schema.columns
+    columns = [leaf for leaf in reader.schema.columns if not leaf.is_column_array]
     if not columns or not len(reader):
         return
     for leaf in columns:
@@ -131,7 +131,7 @@ def _row_numbers(samples: int) -> Iterator[Numbers]:
 def look_at_arrays(found: StoreInspection, reader: Reader, trouble: DamageNotes) -> None:
     """Fill in the values, classes and pictures of array fields; texts and the like are only read."""
     captions = _Captions(found, reader)
-    for leaf in reader.schema.frames:
+    for leaf in (*reader.schema.frames, *reader.schema.column_arrays):
         row = found.fields[leaf.number]
         if not row.present or not len(reader):
             row.checked = min(row.none + row.absent, len(reader))  # there is nothing to read of these
@@ -147,7 +147,8 @@ class _Captions:
 
     def __init__(self, found: StoreInspection, reader: Reader) -> None:
         self._layout = reader.layout
-        labels = (leaf for leaf in reader.schema.columns if found.fields[leaf.number].classes)
+        numbers = (leaf for leaf in reader.schema.columns if not leaf.is_column_array)
+        labels = (leaf for leaf in numbers if found.fields[leaf.number].classes)
         self._leaf = next(labels, None)
         classes = None if self._leaf is None else found.fields[self._leaf.number].classes
         self._names = [name for name, _ in classes or ()]

@@ -72,7 +72,7 @@ def headline(inspection: StoreInspection) -> str:
 
 def shape_text(row: FieldRow) -> str:
     """A shape as torch prints it, with a range where sizes vary."""
-    if row.column:
+    if row.column and row.ranks is None:
         return "[]" if row.kind in ("tensor", "ndarray") else "-"
     if row.ranks is None:
         return "?"
@@ -159,8 +159,12 @@ def basis(inspection: StoreInspection) -> list[str]:
             f"{inspection.shards:,}, sizes and counts scaled up"
         )
     which = "that could be read" if inspection.damaged else "evenly chosen"
-    for word, column in (("arrays", False), ("columns", True)):
-        looked = {row.values_of for row in inspection.fields if row.values is not None and row.column is column}
+    for word, arrays in (("arrays", True), ("columns", False)):
+        looked = {
+            row.values_of
+            for row in inspection.fields
+            if row.values is not None and (not row.column or row.ranks is not None) is arrays
+        }
         if looked and min(looked) < inspection.samples:
             up_to = "up to " * (len(looked) > 1)
             told.append(f"values of {word} are those of {up_to}{max(looked):,} samples, {which}")

@@ -9,7 +9,7 @@ along the first dimension, texts become lists. What cannot be stacked is a list,
 fields that are missing in some of the samples (None stands for those).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,13 +21,14 @@ from cordwood.errors import FormatError, UsageError
 from cordwood.store.format.rows import unpack_states
 from cordwood.store.reading.encoded_images import decode_batches
 from cordwood.store.reading.image_treatment import Seeds
-from cordwood.store.reading.reader import PLAIN, Fetched, Filled, Reader, ReadOptions, Rows
+from cordwood.store.reading.reader import PLAIN, Fetched, Filled, Reader, ReadOptions, Rows, column_tensors
 from cordwood.store.reading.rebuild import Rebuilder, restore
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.schema.node import ARRAYS
-from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Leaf
-from cordwood.store.values.arrays import CARRIERS, known
+from cordwood.store.schema.schema import ABSENT, APART, NONE, PRESENT, Leaf
+from cordwood.store.values.arrays import CARRIERS, Array, known
 
+ApartArrays = Mapping[int, Mapping[int, Array]]  # by leaf, and by place among the samples
 Collate = Callable[[str, Any], Any]  # of a field's name and its values in a batch
 
 _PYTHON: Final = ("int", "float", "bool", "complex")
@@ -65,12 +66,12 @@ class Assembler:
         found = self.reader.read(numbers, self.frames, self.columns, together=False, seeds=seeds, delivery=delivery)
         if self.pictures and len(numbers):
             (found,) = self._decoded(numbers, 0, [found], seeds, delivery)
-        values = [self._values(numbers, leaf, found) for leaf in self.leaves]
+        states, apart = self._told(numbers, found)
+        values = [self._values(numbers, leaf, found, apart) for leaf in self.leaves]
         each = zip(*values, strict=True) if values else iter([()] * len(numbers))
         build = self.rebuilder.build
-        if found.is_even:
+        if states is None:
             return [build(one, None) for one in each]
-        states = self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
         return [build(one, told) for one, told in zip(each, states.tolist(), strict=True)]
 
     def batch(self, numbers: Numbers) -> Any:
@@ -102,8 +103,8 @@ class Assembler:
         ]
 
     def _batch(self, numbers: Numbers, found: Fetched, collate: Collate | None, always: Sequence[str]) -> Any:
-        states = None if found.is_even else self._states(numbers, found.row_bytes.view(self.reader.layout.dtype))
-        values = [self._collated(numbers, leaf, found, states) for leaf in self.leaves]
+        states, apart = self._told(numbers, found)
+        values = [self._collated(numbers, leaf, found, states, apart) for leaf in self.leaves]
         if collate is not None:
             values = [collate(leaf.name, value) for leaf, value in zip(self.leaves, values, strict=True)]
         if states is None:
@@ -115,6 +116,16 @@ class Assembler:
                 joined[place] = PRESENT
                 place = self.reader.schema.places[place].parent
         return self.rebuilder.build(values, joined)
+
+    def _told(self, numbers: Numbers, found: Fetched) -> tuple[npt.NDArray[np.uint8] | None, ApartArrays]:
+        """The state of every place in every sample, None if nothing is missing; and the arrays that lie apart."""
+        if found.is_even:
+            return None, {}
+        rows = found.row_bytes.view(self.reader.layout.dtype)
+        states = self._states(numbers, rows)
+        if not self.reader.schema.column_arrays:
+            return states, {}
+        return np.where(states == APART, PRESENT, states), self.reader.apart(numbers, rows, self.columns)
 
     def _states(self, numbers: Numbers, rows: Rows) -> npt.NDArray[np.uint8]:
         """The state of every place in every sample; FormatError if it cannot be."""
@@ -144,9 +155,14 @@ class Assembler:
 
     # ---- one leaf of all samples -----------------------------------------------------------------------------------
 
-    def _values(self, numbers: Numbers, leaf: Leaf, found: Fetched) -> Sequence[Any]:
+    def _values(self, numbers: Numbers, leaf: Leaf, found: Fetched, apart: ApartArrays) -> Sequence[Any]:
         """A leaf's value in each sample; of no meaning where the leaf is not present."""
         at = self._position[leaf.number]
+        if leaf.is_column_array:
+            column, others = found.columns[at], apart.get(leaf.number, {})
+            if leaf.node.kind == "tensor":
+                return column_tensors(leaf, column, others)
+            return [others[i] if i in others else column[i].copy() for i in range(len(column))]
         if leaf.column >= 0:
             return _column_values(leaf, found.columns[at])
         arrays = found.arrays[at]
@@ -165,16 +181,28 @@ class Assembler:
         except FormatError as error:
             raise FormatError(f"{self._where(numbers, leaf, position)}: {error}", error.reason) from None
 
-    def _collated(self, numbers: Numbers, leaf: Leaf, found: Fetched, states: npt.NDArray[np.uint8] | None) -> Any:
+    def _collated(
+        self,
+        numbers: Numbers,
+        leaf: Leaf,
+        found: Fetched,
+        states: npt.NDArray[np.uint8] | None,
+        apart: ApartArrays,
+    ) -> Any:
         """A leaf of all samples for a batch: in one tensor, or in a list with None where a sample lacks it."""
         here = None if states is None or leaf.state < 0 else states[:, leaf.state] == PRESENT
         lacking = here is not None and not here.all()
-        if self.holds_arrays(leaf):
-            arrays = self._tensors(leaf, found)
-        elif leaf.column >= 0 and not lacking:
+        if leaf.column >= 0 and not lacking and leaf.number not in apart:
             return _column_batch(leaf, found.columns[self._position[leaf.number]])
+        if leaf.is_column_array:
+            tensors = column_tensors(leaf, found.columns[self._position[leaf.number]], apart.get(leaf.number, {}))
+            if not lacking and len({tensor.shape for tensor in tensors}) == 1:
+                return torch.stack(tensors)
+            arrays: Any = tensors
+        elif self.holds_arrays(leaf):
+            arrays = self._tensors(leaf, found)
         else:
-            arrays = self._values(numbers, leaf, found)
+            arrays = self._values(numbers, leaf, found, apart)
         if here is None or not lacking or isinstance(arrays, Filled):
             return arrays
         return [value if there else None for value, there in zip(arrays, here.tolist(), strict=True)]

@@ -17,18 +17,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cordwood.codecs import BY_CODE, DTYPES
+from cordwood.codecs import BY_CODE, DTYPES, decode, frame_info
 from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
+from cordwood.store.format.rows import MOST_APART
 from cordwood.store.reading.buffers import Allocate, check_memory, new_tensor, release
 from cordwood.store.reading.image_treatment import Seeds, Treated, Treatment
 from cordwood.store.reading.native_errors import OUT_SHAPE, fault_error
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.reading.shards import Shards
 from cordwood.store.schema.node import ARRAYS
-from cordwood.store.schema.schema import Leaf
-from cordwood.store.values.arrays import known
+from cordwood.store.schema.schema import APART, PRESENT, Leaf
+from cordwood.store.values.arrays import Array, known, to_tensor
 from cordwood.tensors import torch_dtype
 
 Rows = npt.NDArray[np.void]
@@ -96,7 +97,10 @@ class Reader:
         self.threads = threads
         self._accepted = [1 << DTYPES[_stored(leaf)].code for leaf in self.schema.frames]
         in_front = self.layout.dtype.fields["columns"][1] if self.layout.dtype.fields else 0
-        self._column_places = [(in_front + at.start, at.stop - at.start) for at in self.layout.column_slices]
+        self._column_places = [
+            (in_front + at.start, dtype.itemsize)
+            for at, dtype in zip(self.layout.column_slices, self.layout.column_dtypes, strict=True)
+        ]
         self._shapes: dict[int, tuple[int, ...]] = {}  # of a frame leaf's last sample
         self._ragged: set[int] = set()  # frame leaves of which two shapes were seen
         _READERS.add(self)
@@ -108,12 +112,62 @@ class Reader:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def fetch(self, numbers: Numbers, leaves: Sequence[Leaf], *, together: bool) -> tuple[Rows, list[Arrays]]:
-        """The rows of some samples and the arrays of these frame leaves, as they are stored.
+        """The rows of some samples and the arrays of these leaves of frames or column arrays, as they are stored.
 
-        `together` asks for one tensor of all samples where their shapes are equal; else each sample's is its own.
+        `together` asks for one tensor of all samples where their shapes are equal, of frames; else each sample's is its
+        own.
         """
-        found = self.read(np.ascontiguousarray(numbers, np.int64), leaves, (), together=together)
-        return found.row_bytes.view(self.layout.dtype), found.arrays
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        frames = [leaf for leaf in leaves if leaf.frame >= 0]
+        columns = [leaf for leaf in leaves if leaf.frame < 0]
+        found = self.read(numbers, frames, columns, together=together)
+        rows = found.row_bytes.view(self.layout.dtype)
+        if not columns:
+            return rows, found.arrays
+        apart = self.apart(numbers, rows, columns)
+        states = self.layout.states(rows)
+        arrays = dict(zip(frames, found.arrays, strict=True))
+        for leaf, values in zip(columns, found.columns, strict=True):
+            there = np.isin(states[:, leaf.state], (PRESENT, APART)).tolist()
+            of_column = column_tensors(leaf, values, apart.get(leaf.number, {}))
+            arrays[leaf] = [one if here else None for one, here in zip(of_column, there, strict=True)]
+        return rows, [arrays[leaf] for leaf in leaves]
+
+    def apart(self, numbers: Numbers, rows: Rows, leaves: Sequence[Leaf]) -> dict[int, dict[int, Array]]:
+        """The arrays of these leaves that do not lie in their columns: by leaf, and by place among the samples."""
+        apart = [one for one in self.layout.apart(rows) if one.leaf in leaves]
+        if apart and not self.layout.sound(rows, MOST_APART).all():
+            number = int(numbers[int(np.flatnonzero(~self.layout.sound(rows, MOST_APART))[0])])
+            raise FormatError(f"{self.shards.where(number)}: its row tells of what cannot be")
+        found = {}
+        for leaf, places, begins, sizes in apart:
+            frames = self._bytes(numbers[places], leaf, begins, sizes)
+            found[leaf.number] = {
+                place: self._decoded(int(numbers[place]), leaf, frame)
+                for place, frame in zip(places.tolist(), frames, strict=True)
+            }
+        return found
+
+    def _bytes(self, numbers: Numbers, leaf: Leaf, begins: Any, sizes: Any) -> list[bytes]:
+        while True:
+            places = (np.ascontiguousarray(part) for part in (begins, sizes))
+            answer = _native.store_bytes(self.shards.handle, np.ascontiguousarray(numbers), *places)
+            if isinstance(answer, list):
+                return answer
+            if answer[0] != "attach":
+                _, fault = answer[1][0]
+                raise self._error(int(numbers[fault[0]]), leaf, fault)
+            self.shards.attach(answer[1])
+
+    def _decoded(self, number: int, leaf: Leaf, frame: bytes) -> Array:
+        """The array of a frame that lies apart, which needs no plan."""
+        try:
+            found = frame_info(frame).dtype
+            if found != leaf.node.dtype:
+                raise FormatError(f"the frame holds {found}, but the schema says {leaf.node.dtype}")
+            return decode(frame)
+        except FormatError as error:
+            raise FormatError(f"{self.shards.where(number, leaf)}: {error}", error.reason) from None
 
     def read(
         self,
@@ -326,6 +380,11 @@ class Reader:
                     f"{where}: the frame holds {BY_CODE[found[0]].name}, but the schema says {leaf.stored}"
                 )
         return [None if found is None else found[1] for found in answer]
+
+
+def column_tensors(leaf: Leaf, column: npt.NDArray[Any], apart: Mapping[int, Array]) -> list[torch.Tensor]:
+    """The arrays of a column, those `apart` in their places; each has memory of its own."""
+    return [to_tensor(apart[i] if i in apart else column[i].copy(), leaf.node.dtype) for i in range(len(column))]
 
 
 def _release_memory() -> None:

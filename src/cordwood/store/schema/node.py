@@ -7,6 +7,7 @@ a node: its members fit its kind, and nothing is nested deeper than :data:`DEEPE
 """
 
 import keyword
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ FRAME_LEAVES: Final = (*ARRAYS, *BYTE_LEAVES)
 PYTHON_NUMBERS: Final = {"int": "int64", "float": "float64", "bool": "bool", "complex": "complex128"}
 SCALAR_TYPES: Final = (*PYTHON_NUMBERS, "numpy", "tensor", "ndarray")
 NOT_OF_NUMPY: Final = frozenset(name for name, dtype in DTYPES.items() if dtype.carrier != name)
+
+MOST_COLUMN_BYTES: Final = 256  # of an array that lies in a column
+MOST_DIMENSIONS: Final = 32  # as many as a frame has
 
 # Beside its kind a node has these.
 _MEMBERS: Final[dict[str, tuple[str, ...]]] = {
@@ -55,6 +59,7 @@ class Node:
     name: str = ""  # of a named tuple's class
     type: str = ""  # of a scalar: what it is in Python
     dtype: str = ""  # of arrays and scalars, in the codecs' words
+    shape: tuple[int, ...] | None = None  # of arrays that lie in a column
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -78,6 +83,8 @@ def node_to_json(node: Node) -> dict[str, Any]:
     for member in ("name", "type", "dtype"):
         if member in members:
             made[member] = getattr(node, member)
+    if node.shape is not None:
+        made["shape"] = list(node.shape)
     return made
 
 
@@ -133,7 +140,25 @@ def _numbers(kind: str, given: dict[str, Any]) -> Node:
             raise FormatError(f"a scalar of the schema is {number}, so {PYTHON_NUMBERS[number]}, but says {dtype}")
     if (kind == "ndarray" or number in ("numpy", "ndarray")) and dtype in NOT_OF_NUMPY:
         raise FormatError(f"the schema has a NumPy array of {dtype}, which NumPy has no name for")
-    return Node(kind, type=number, dtype=dtype)
+    return Node(kind, type=number, dtype=dtype, shape=_shape(given, kind, dtype) if kind in ARRAYS else None)
+
+
+def _shape(given: dict[str, Any], kind: str, dtype: str) -> tuple[int, ...] | None:
+    """The shape that lets an array lie in a column; None where the node has none."""
+    if "shape" not in given:
+        return None
+    shape = given["shape"]
+    if (
+        not isinstance(shape, list)
+        or not 1 <= len(shape) <= MOST_DIMENSIONS
+        or not all(type(size) is int and 1 <= size <= MOST_COLUMN_BYTES for size in shape)
+        or math.prod(shape) * DTYPES[dtype].itemsize > MOST_COLUMN_BYTES
+    ):
+        raise FormatError(
+            f"a {kind} of {dtype} of the schema has shape {brief(shape)}, but a shape must be a list of 1 to "
+            f"{MOST_DIMENSIONS} sizes of at least 1 that make at most {MOST_COLUMN_BYTES} bytes"
+        )
+    return tuple(shape)
 
 
 def is_key(key: object) -> bool:

@@ -5,8 +5,9 @@
     ('image', 'label')
 
 A *leaf* is what holds a value; its name is the path of keys to it, joined by dots. Leaves of arrays, texts and bytes
-have a frame a sample, numbers of fixed size lie in columns. A *place* is anything in the tree but the root: it may be
-absent from a sample or None there, which its two bits in the row tell. A place that always is None is no leaf.
+have a frame a sample; numbers, and arrays whose node has a shape, lie in columns. A *place* is anything in the tree but
+the root: it may be absent from a sample or None there, which its two bits in the row tell. A place that always is None
+is no leaf.
 """
 
 import hashlib
@@ -34,7 +35,8 @@ from cordwood.store.schema.node import (
 ROOT_NAME: Final = "value"  # of a sample that is a leaf itself
 MOST_PLACES: Final = 1 << 16
 MOST_LETTERS: Final = 1 << 24  # in all names: a long key stands in the name of everything below it
-PRESENT, ABSENT, NONE = 0, 1, 2  # the states of a place
+# The states of a place. APART: present, and its column tells where the frame of an array of another shape is.
+PRESENT, ABSENT, NONE, APART = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,12 @@ class Leaf:
     @property
     def store_as(self) -> str | None:
         """The narrower dtype that the caller asked for, if one was."""
-        return self.stored if self.node.kind in ARRAYS and self.stored != self.node.dtype else None
+        return self.stored if self.frame >= 0 and self.node.kind in ARRAYS and self.stored != self.node.dtype else None
+
+    @property
+    def is_column_array(self) -> bool:
+        """Whether it holds arrays that lie in a column."""
+        return self.node.shape is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class Schema:
         self.leaves: tuple[Leaf, ...] = tuple(walk.leaves)
         self.frames = tuple(leaf for leaf in self.leaves if leaf.frame >= 0)
         self.columns = tuple(leaf for leaf in self.leaves if leaf.column >= 0)
+        self.column_arrays = tuple(leaf for leaf in self.columns if leaf.is_column_array)
         self.names = tuple(leaf.name for leaf in self.leaves)
         self._by_name = {place.name: place for place in (self.places if root.kind in CONTAINERS else [self.place])}
         for name in (store_as or {}).keys() - {leaf.name for leaf in self.frames if leaf.node.kind in ARRAYS}:
@@ -214,7 +222,9 @@ class _TreeNumbering:
         return place
 
     def leaf(self, node: Node, name: str, state: int) -> Leaf:
-        if node.kind not in FRAME_LEAVES:
+        if node.shape is not None and state < 0:
+            raise UsageError("a sample that is an array has a frame, but its node has a shape")
+        if node.kind not in FRAME_LEAVES or node.shape is not None:
             self.columns += 1
             return Leaf(name, node, len(self.leaves), state, -1, self.columns - 1, None)
         self.frames += 1
@@ -228,7 +238,8 @@ class _TreeNumbering:
 
 def described(leaf: Leaf) -> str:
     """What a leaf holds, in words: ``tensor of float32, stored as float16``."""
-    return described_node(leaf.node) + (f", stored as {leaf.store_as}" if leaf.store_as else "")
+    shape = "" if leaf.node.shape is None else f", in columns of shape {leaf.node.shape}"
+    return described_node(leaf.node) + shape + (f", stored as {leaf.store_as}" if leaf.store_as else "")
 
 
 def described_node(node: Node) -> str:

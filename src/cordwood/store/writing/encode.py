@@ -8,20 +8,23 @@ A frame depends on its array and its field's plan alone, never on the number of 
 are reused, because fresh memory costs more than the copy into memory that was used before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cordwood import codecs
 from cordwood.codecs import DTYPES, PALETTE_MISS, Array, Plan, attempts, raise_if_refused
 from cordwood.errors import UsageError
 from cordwood.native import _native
 from cordwood.store.writing.first_samples import FixedSchema
+from cordwood.store.writing.flatten import Apart
 from cordwood.store.writing.prepare import Prepared
 
-CHUNK_BYTES = 16 << 20  # of arrays
+CHUNK_BYTES = 16 << 20  # of arrays and columns
 CHUNK_SAMPLES = 4096
 _ALIGNED = 64
 _SMALL = 16384  # bytes of an array that the allocator has memory for, without asking the system
@@ -38,6 +41,8 @@ class Chunk:
         self.columns: list[bytes] = []
         self.states: list[bytes] = []
         self.errors: list[tuple[float, ...]] = []  # the largest one of each leaf that is stored in a narrower dtype
+        self.apart: list[tuple[int, int, Array]] = []  # numbers of sample and column, arrays that do not fit there
+        self.items = 0  # of columns, states and errors: one a sample, or one for several that came together
         self._nbytes = 0
         self._used = 0  # of the memory
         self._memory = np.empty(CHUNK_BYTES, np.uint8)
@@ -47,10 +52,16 @@ class Chunk:
         """Whether it is time to encode it."""
         return self._nbytes >= CHUNK_BYTES or self.count >= CHUNK_SAMPLES
 
-    def add(self, arrays: Sequence[Array | None], columns: bytes, states: bytes, errors: tuple[float, ...]) -> None:
+    def add(
+        self,
+        arrays: Sequence[Array | None],
+        columns: bytes,
+        states: bytes,
+        errors: tuple[float, ...],
+        apart: Apart = (),
+    ) -> None:
         """Take a sample, whose arrays are contiguous, whether it fits or not: a large one has memory of its own."""
-        if len(self.data) != self.count * self.frames or len(self.states) != self.count:
-            self._trim()
+        self._trim()
         for array in arrays:
             if array is None:
                 self.data.append(None)
@@ -60,10 +71,23 @@ class Chunk:
             size = array.nbytes
             self._nbytes += size
             self.data.append(array.tobytes() if size < _SMALL else self._copied(array, size))
+        for column, array in apart:
+            self.apart.append((self.count, column, array.copy()))
+            self._nbytes += array.nbytes
+        self._take(columns, states, errors, 1)
+
+    def add_rows(self, columns: bytes, states: bytes, count: int) -> None:
+        """Take samples that have columns alone."""
+        self._trim()
+        self._take(columns, states, (), count)
+
+    def _take(self, columns: bytes, states: bytes, errors: tuple[float, ...], count: int) -> None:
+        self._nbytes += len(columns)
         self.columns.append(columns)
         self.errors.append(errors)
         self.states.append(states)
-        self.count += 1
+        self.items += 1
+        self.count += count
 
     def _copied(self, array: Array, size: int) -> Array:
         at = self._used
@@ -77,12 +101,17 @@ class Chunk:
 
     def _trim(self) -> None:
         """Forget a sample that was interrupted half-way."""
+        whole = len(self.data) == self.count * self.frames and len(self.columns) == self.items
+        if whole and (not self.apart or self.apart[-1][0] < self.count):
+            return
         del self.data[self.count * self.frames :], self.shapes[self.count * self.frames :]
-        del self.columns[self.count :], self.errors[self.count :], self.states[self.count :]
+        del self.columns[self.items :], self.errors[self.items :], self.states[self.items :]
+        while self.apart and self.apart[-1][0] >= self.count:
+            self.apart.pop()
 
     def clear(self) -> None:
         """Forget the samples, keep the memory."""
-        self.count = self._nbytes = self._used = 0
+        self.count = self.items = self._nbytes = self._used = 0
         self._trim()
 
 
@@ -111,19 +140,36 @@ class LeafCoder:
         self.recipes = [_ByRank(attempt) for attempt in attempts(plan, DTYPES[plan.dtype])]
 
 
+class ApartFrame(NamedTuple):
+    """The frame of an array that does not fit the shape of its column."""
+
+    sample: int
+    column: int
+    shape: tuple[int, ...]
+    frame: bytes
+
+
 @dataclass
 class Encoded:
-    """Some samples as they go into a shard: lists with an item a sample or, of shapes and frames, an item a frame."""
+    """Some samples as they go into a shard: lists with an item a frame, and arrays with a row a sample."""
 
     frames: list[bytes]  # sample by sample in the order of the leaves; empty where there is none
     sizes: npt.NDArray[np.int64]  # of the frames, [sample, leaf]
     shapes: list[tuple[int, ...] | None]
-    columns: list[bytes]
-    states: list[bytes]
-    errors: list[tuple[float, ...]]
+    columns: npt.NDArray[np.uint8]
+    states: npt.NDArray[np.uint8]
+    errors: npt.NDArray[np.float64]
+    apart: list[ApartFrame]  # by sample and column, whose bytes are zero until it is known where the frame lies
 
     def __len__(self) -> int:
         return len(self.states)
+
+    def frame_bytes(self) -> npt.NDArray[np.int64]:
+        """The bytes of all frames of each sample."""
+        found: npt.NDArray[np.int64] = self.sizes.sum(axis=1)
+        for one in self.apart:
+            found[one.sample] += len(one.frame)
+        return found
 
     def part(self, start: int, end: int) -> "Encoded":
         """The samples from `start` up to `end`."""
@@ -136,11 +182,14 @@ class Encoded:
             self.columns[of_samples],
             self.states[of_samples],
             self.errors[of_samples],
+            [one._replace(sample=one.sample - start) for one in self.apart if start <= one.sample < end],
         )
 
 
-def encode(chunk: Chunk, coders: Sequence[LeafCoder], threads: int) -> Encoded:
-    """The samples of a chunk with their frames."""
+def encode(
+    chunk: Chunk, coders: Sequence[LeafCoder], threads: int, apart: Mapping[int, Plan] = MappingProxyType({})
+) -> Encoded:
+    """The samples of a chunk with their frames; `apart` has the plans of the columns' arrays that lie apart."""
     width = len(coders)
     frames: list[bytes] = [b""] * (chunk.count * width)
     places: list[int] = []
@@ -171,9 +220,14 @@ def encode(chunk: Chunk, coders: Sequence[LeafCoder], threads: int) -> Encoded:
         frames,
         sizes,
         chunk.shapes[: count * width],
-        chunk.columns[:count],
-        chunk.states[:count],
-        chunk.errors[:count],
+        np.frombuffer(b"".join(chunk.columns[: chunk.items]), np.uint8).reshape(count, -1),
+        np.frombuffer(b"".join(chunk.states[: chunk.items]), np.uint8).reshape(count, -1),
+        np.array(chunk.errors[: chunk.items], np.float64).reshape(count, -1),
+        [
+            ApartFrame(sample, column, array.shape, codecs.encode(array, apart[column]))
+            for sample, column, array in chunk.apart
+            if sample < count
+        ],
     )
 
 
@@ -195,6 +249,7 @@ class SampleEncoder:
     def __init__(self, fixed: FixedSchema, threads: int) -> None:
         self.preparer = fixed.preparer()
         self._coders = [LeafCoder(plan) for plan in fixed.plans]
+        self._apart = fixed.apart_plans()
         self._threads = threads
         self.chunk = Chunk(len(fixed.plans))
         self._parts: list[Encoded] = []
@@ -217,7 +272,7 @@ class SampleEncoder:
         return parts
 
     def _encode(self, chunk: Chunk) -> Encoded:
-        encoded = encode(chunk, self._coders, self._threads)
+        encoded = encode(chunk, self._coders, self._threads, self._apart)
         chunk.clear()
         return encoded
 

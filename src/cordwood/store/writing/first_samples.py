@@ -11,6 +11,7 @@ same files.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,16 +27,21 @@ from cordwood.errors import FormatError
 from cordwood.store.format import plan_files
 from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.manifest import write as write_manifest
-from cordwood.store.format.rows import unpack_states
+from cordwood.store.format.rows import APART_BYTES, unpack_states
 from cordwood.store.schema.field import Field
-from cordwood.store.schema.node import ARRAYS, DICTS, Node
-from cordwood.store.schema.schema import ABSENT, PRESENT, Schema
+from cordwood.store.schema.node import ARRAYS, DICTS, MOST_COLUMN_BYTES, Node
+from cordwood.store.schema.schema import ABSENT, PRESENT, Schema, SchemaNode
+from cordwood.store.values.arrays import Array
 from cordwood.store.writing.infer import infer, observe
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
 
 MAX_FIRST_SAMPLES = 256
 MAX_FIRST_BYTES = 16 << 20
+_ENOUGH_ARRAYS = 16  # fewer do not show that all have one shape
+_ALIKE_PERCENT = 95  # of the arrays have the shape of a column
+_FRAME_PERCENT = 115  # of the bytes of frames that columns may have: they are read faster
+_FRAME_IN_ROW = 6  # bytes that a row needs to tell of a short frame
 
 log = logging.getLogger("cordwood.store")
 
@@ -103,9 +109,55 @@ class FirstSamples:
             schema = infer(samples, fields)
         integers = {leaf.name for leaf in schema.leaves if leaf.node.dtype.startswith(("int", "uint"))}
         fields |= {name: field for name, field in self.hints.items() if name in integers - fields.keys()}
-        preparer = Preparer(schema, fields)
-        prepared = [preparer.prepare(sample) for sample in samples]
-        return Preparer(schema, fields, _optional(schema, prepared, asked)), prepared
+        prepared = [Preparer(schema, fields).prepare(sample) for sample in samples]
+        optional = _optional(schema, prepared, asked)
+        with_columns = self._with_columns(schema, fields, prepared)
+        if with_columns != schema:
+            prepared = [Preparer(with_columns, fields).prepare(sample) for sample in samples]
+        return Preparer(with_columns, fields, optional), prepared
+
+    def _with_columns(self, schema: Schema, fields: Mapping[str, Field], samples: Sequence[Prepared]) -> Schema:
+        """The same schema, in which small arrays lie in columns where that takes less space than frames."""
+        usual = self.options.manifest().goal
+        shapes = {}
+        for leaf in schema.frames:
+            field = fields.get(leaf.name, Field())
+            if leaf.node.kind in ARRAYS and leaf.state >= 0 and not leaf.store_as:
+                arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
+                shape = _column_shape(leaf.node, arrays, len(samples), field.goal or usual)
+                if shape is not None:
+                    shapes[leaf.state] = shape
+        if not shapes:
+            return schema
+        stored = {leaf.name: leaf.store_as for leaf in schema.frames if leaf.store_as is not None}
+        return Schema(_with_shapes(schema, schema.place, shapes), stored)
+
+
+def _column_shape(node: Node, arrays: Sequence[Array], samples: int, goal: Goal) -> tuple[int, ...] | None:
+    """The shape with which arrays are kept in a column, if they are. These arrays are in so many samples."""
+    if len(arrays) < _ENOUGH_ARRAYS:
+        return None
+    shape, count = Counter(array.shape for array in arrays).most_common(1)[0]
+    alike = [array for array in arrays if array.shape == shape]
+    nbytes = alike[0].nbytes
+    # Arrays of three dimensions are taken for images, which a Loader treats while it decodes their frames.
+    if len(shape) not in (1, 2) or not 0 < nbytes <= MOST_COLUMN_BYTES or count * 100 < len(arrays) * _ALIKE_PERCENT:
+        return None
+    # The plan is chosen on other arrays than those that are measured: its assets would know them by heart.
+    plan, measured = codecs.plan(alike[::2], goal, dtype=node.dtype, own=True), alike[1::2]
+    of_frames = 0
+    for array in measured:
+        frame = codecs.encode(array, plan, dtype=node.dtype)
+        short = 1 + len(frame) - codecs.frame_info(frame).payload_offset  # the number of its chain, and the payload
+        of_frames += _FRAME_PERCENT * short + 100 * _FRAME_IN_ROW
+    width = max(nbytes, APART_BYTES)
+    return shape if 100 * width * len(measured) * samples <= of_frames * len(arrays) else None
+
+
+def _with_shapes(schema: Schema, place: SchemaNode, shapes: Mapping[int, tuple[int, ...]]) -> Node:
+    """The node of this place, with these shapes at places below it."""
+    items = tuple(_with_shapes(schema, schema.places[number], shapes) for number in schema.children(place))
+    return replace(place.node, items=items, shape=shapes.get(place.number))
 
 
 def _varying(schema: Schema, hints: Mapping[str, Field]) -> dict[str, Field]:
@@ -169,6 +221,14 @@ class FixedSchema(NamedTuple):
     def preparer(self) -> Preparer:
         """Return a new preparer of samples for this schema."""
         return Preparer(self.schema, {entry.name: entry for entry in self.manifest.fields}, self.manifest.optional)
+
+    def apart_plans(self) -> dict[int, Plan]:
+        """Return the plans of arrays that do not fit their columns, by columns: they own nothing."""
+        fields = self.manifest.fields
+        return {
+            leaf.column: fallback(DTYPES[leaf.node.dtype], fields[leaf.number].goal)
+            for leaf in self.schema.column_arrays
+        }
 
     @classmethod
     def choose(cls, store: Path, options: Options, preparer: Preparer, samples: Sequence[Prepared]) -> "FixedSchema":

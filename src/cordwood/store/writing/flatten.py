@@ -6,7 +6,8 @@
 The schema is compiled once into a function a place, so that a small sample costs a few microseconds. A sample that does
 not fit is refused with the field, what was expected and what came; nothing is kept of it.
 
-A function a leaf that takes its value from a sample: the array for its frame, or the bytes for its column.
+A function a leaf that takes its value from a sample: the array for its frame, or the bytes for its column. An array of
+another shape than its column has is kept apart.
 """
 
 import struct
@@ -21,9 +22,9 @@ import torch
 from cordwood.codecs import DTYPES
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
-from cordwood.store.format.rows import pack_states
+from cordwood.store.format.rows import RowLayout, pack_states
 from cordwood.store.schema.node import CONTAINERS, DICTS, Node
-from cordwood.store.schema.schema import ABSENT, NONE, Leaf, Schema, SchemaNode, described_node, shown_names
+from cordwood.store.schema.schema import ABSENT, APART, NONE, Leaf, Schema, SchemaNode, described_node, shown_names
 from cordwood.store.values.accepted_types import NDARRAYS, TENSORS, array_dtype, came, tensor_dtype, where
 from cordwood.store.values.any_value import encode
 from cordwood.store.values.arrays import Array, from_ndarray, from_tensor, known
@@ -174,21 +175,26 @@ _VARIES: Final = "make a new store at another path with fields={{{!r}: cw.Field(
 _OPTIONAL: Final = "make a new store at another path with fields={{{!r}: cw.Field(optional=True)}}"
 
 
+Apart = tuple[tuple[int, Array], ...]  # the numbers of columns in order, and arrays
+
+
 class Flat(NamedTuple):
     """A sample taken apart."""
 
     arrays: list[Array | None]  # one a leaf with frames; possibly still the caller's memory
     columns: bytes  # as they lie in a row
     states: bytes  # as they lie in a row
+    apart: Apart  # arrays that do not fit their columns, whose bytes are zero
 
 
 class _Taken:
     """What was found of a sample so far."""
 
-    __slots__ = ("arrays", "columns", "states")
+    __slots__ = ("apart", "arrays", "columns", "states")
 
     def __init__(self, arrays: list[Array | None], columns: list[bytes], states: bytearray | None) -> None:
         self.arrays, self.columns, self.states = arrays, columns, states
+        self.apart: Apart = ()
 
 
 _Taker = Callable[[Any, _Taken], None]
@@ -215,7 +221,7 @@ class Flattener:
         self.schema = schema
         self._optional = optional
         self._no_arrays: list[Array | None] = [None] * len(schema.frames)
-        self._no_columns = [bytes(DTYPES[leaf.node.dtype].itemsize) for leaf in schema.columns]
+        self._no_columns = [bytes(part.stop - part.start) for part in RowLayout(schema).column_slices]
         self._nones = bytearray(NONE if place.node.kind == "none" else 0 for place in schema.places)
         self._all_present = pack_states(self._nones)
         self._take = self._compile(schema.place)
@@ -228,7 +234,7 @@ class Flattener:
         except Mismatch as mismatch:
             raise self._refusal(sample, mismatch) from None
         states = self._all_present if taken.states is None else pack_states(taken.states)
-        return Flat(taken.arrays, b"".join(taken.columns), states)
+        return Flat(taken.arrays, b"".join(taken.columns), states, taken.apart)
 
     def _compile(self, place: SchemaNode) -> _Taker:
         node = place.node
@@ -243,7 +249,25 @@ class Flattener:
         leaf = self.schema.leaves[place.leaves.start]
         if leaf.frame >= 0:
             return _into_arrays(array_taker(leaf, place), leaf.frame)
+        if leaf.is_column_array:
+            return self._array_column_taker(leaf, place)
         return _into_columns(column_taker(leaf, place), leaf.column)
+
+    def _array_column_taker(self, leaf: Leaf, place: SchemaNode) -> _Taker:
+        take, shape, column, number = array_taker(leaf, place), leaf.node.shape, leaf.column, place.number
+        width = len(self._no_columns[column])
+
+        def take_array(value: Any, taken: _Taken) -> None:
+            array = take(value)
+            if array.shape == shape:
+                taken.columns[column] = array.tobytes().ljust(width, b"\0")
+                return
+            if taken.states is None:
+                taken.states = self._nones.copy()
+            taken.states[number] = APART
+            taken.apart += ((column, array),)
+
+        return take_array
 
     def _dict_taker(self, place: SchemaNode, children: list[tuple[SchemaNode, _Taker]]) -> _Taker:
         node, mark, may_miss, may_be_none = place.node, self._mark, self._may_miss, self._may_be_none

@@ -36,7 +36,7 @@ from cordwood.native import _native
 from cordwood.store.format import shard_index
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.row_search import read_at
-from cordwood.store.format.rows import RowLayout
+from cordwood.store.format.rows import RowLayout, pack_apart
 from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
 from cordwood.store.format.shard_table import MAX_COVERED, ShardTable
 from cordwood.store.writing.encode import Encoded, tags
@@ -170,8 +170,9 @@ class OpenShard:
         """Take the samples that are in the file already; their frames have checksums that every reader verifies."""
         rows = self._layout.rows(left.rows)
         offsets = rows["offsets"]
-        end = int(offsets[-1, -1])
-        following = offsets[0, 0] == HEADER_SIZE and (offsets[1:, 0] == offsets[:-1, -1]).all()
+        ends = self._layout.ends(rows)
+        end = int(ends[-1])
+        following = offsets[0, 0] == HEADER_SIZE and (offsets[1:, 0] == ends[:-1]).all()
         if not (following and self._layout.intact(rows, 0).all() and self._layout.sound(rows, end).all()):
             raise FormatError(f"{left.path}: the rows of this unfinished shard are damaged")
         with opened(left.path, "an unfinished shard") as fd:
@@ -210,21 +211,22 @@ class OpenShard:
         return self._position - HEADER_SIZE + self.count * self._row_bytes
 
     def room_for(self, sizes: npt.NDArray[np.int64]) -> int:
-        """How many of these samples go into the shard: it ends with the one that makes it full."""
-        after = self._size + np.cumsum(sizes.sum(axis=1) + self._row_bytes)
+        """How many samples with frames of these sizes go into the shard: it ends with the one that makes it full."""
+        after = self._size + np.cumsum(sizes + self._row_bytes)
         return min(int(np.searchsorted(after, self._shard_bytes)) + 1, MOST_SAMPLES - self.count, len(sizes))
 
     def add(self, part: Encoded) -> None:
         """Samples, as many as there is room for."""
-        sizes = part.sizes
-        offsets = np.full((len(part), self._layout.frames + 1), self._position, np.uint64)
-        offsets[:, 1:] += np.cumsum(sizes.reshape(-1), dtype=np.uint64).reshape(sizes.shape)
-        offsets[1:, 0] = offsets[:-1, -1]
+        of_samples = part.frame_bytes().astype(np.uint64)
+        offsets = np.empty((len(part), self._layout.frames + 1), np.uint64)
+        offsets[:, 0] = self._position + np.cumsum(of_samples) - of_samples
+        offsets[:, 1:] = offsets[:, :1] + np.cumsum(part.sizes, axis=1, dtype=np.uint64)
+        frames, columns = self._with_apart(part, offsets[:, -1])
         found, short = tags(part)
-        self._notice(sizes, short)
-        self._rows.append(self._layout.pack_rows(self.count, offsets, found, part.columns, part.states))
+        self._notice(part.sizes, short)
+        self._rows.append(self._layout.pack_rows(self.count, offsets, found, columns, part.states))
         self._statistics.add(part)
-        self._write(part.frames, int(sizes.sum()))
+        self._write(frames, int(of_samples.sum()))
         self.count += len(part)
 
     def _notice(self, sizes: npt.NDArray[np.int64], short: npt.NDArray[np.bool_]) -> None:
@@ -232,6 +234,23 @@ class OpenShard:
         if len(sizes):
             np.maximum(self._largest, sizes.max(axis=0), out=self._largest)
             self._all_short &= short.all(axis=0)
+
+    def _with_apart(self, part: Encoded, ends: npt.NDArray[np.uint64]) -> tuple[list[bytes], npt.NDArray[np.uint8]]:
+        """All frames, those that lie apart behind the others of their samples; and columns that tell where."""
+        if not part.apart:
+            return part.frames, part.columns
+        frames: list[bytes] = []
+        columns, done, width, end = part.columns.copy(), 0, self._layout.frames, 0
+        for before, one in zip([None, *part.apart], part.apart, strict=False):
+            if before is None or before.sample != one.sample:
+                frames += part.frames[done : (one.sample + 1) * width]
+                done, end = (one.sample + 1) * width, int(ends[one.sample])
+            start = self._layout.column_slices[one.column].start
+            told = pack_apart(end, len(one.frame))
+            columns[one.sample, start : start + len(told)] = np.frombuffer(told, np.uint8)
+            frames.append(one.frame)
+            end += len(one.frame)
+        return frames + part.frames[done:], columns
 
     def _write(self, frames: list[bytes], size: int) -> None:
         """Small frames in one piece, large ones without another copy."""
@@ -304,7 +323,7 @@ class ShardSequence:
     def add(self, encoded: Encoded, start: int) -> int:
         """Write samples from number `start` on until the open shard is full; return the number of the next sample."""
         shard = self.open or self.begin()
-        end = start + shard.room_for(encoded.sizes[start:])
+        end = start + shard.room_for(encoded.frame_bytes()[start:])
         shard.add(encoded.part(start, end))
         return end
 

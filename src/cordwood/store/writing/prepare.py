@@ -14,7 +14,7 @@ from cordwood.store.format.rows import RowLayout
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.schema import Leaf, Schema
 from cordwood.store.values.rounding import store_as
-from cordwood.store.writing.flatten import Flat, Flattener
+from cordwood.store.writing.flatten import Apart, Flat, Flattener
 
 
 class Prepared(NamedTuple):
@@ -24,11 +24,13 @@ class Prepared(NamedTuple):
     columns: bytes
     states: bytes
     errors: tuple[float, ...]
+    apart: Apart = ()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the sample's values."""
-        return sum(array.nbytes for array in self.arrays if array is not None) + len(self.columns)
+        apart = sum(array.nbytes for _, array in self.apart)
+        return sum(array.nbytes for array in self.arrays if array is not None) + len(self.columns) + apart
 
 
 class Preparer:
@@ -62,7 +64,7 @@ class Preparer:
         for leaf in self._encoded_images:
             _check_encoded_image(leaf, flat)
         if not self._lossy:
-            return Prepared(flat.arrays, flat.columns, flat.states, ())
+            return Prepared(flat.arrays, flat.columns, flat.states, (), flat.apart)
         arrays = list(flat.arrays)
         errors = []
         for leaf in self._lossy:
@@ -70,12 +72,14 @@ class Preparer:
             if given is not None:
                 arrays[leaf.frame], error = store_as(given, leaf)
             errors.append(error)
-        return Prepared(arrays, flat.columns, flat.states, tuple(errors))
+        return Prepared(arrays, flat.columns, flat.states, tuple(errors), flat.apart)
 
     def _check_label(self, leaf: Leaf, count: int, flat: Flat) -> None:
         if leaf.column >= 0:  # zero where there is none, which is a label
             dtype = self._layout.column_dtypes[leaf.column]
-            found = np.frombuffer(flat.columns[self._layout.column_slices[leaf.column]], dtype)
+            start = self._layout.column_slices[leaf.column].start
+            apart = (array.reshape(-1) for column, array in flat.apart if column == leaf.column)
+            found = next(apart, np.frombuffer(flat.columns[start : start + dtype.itemsize], dtype.base))
         else:
             array = flat.arrays[leaf.frame]
             found = np.zeros(0) if array is None else array.reshape(-1)

@@ -30,7 +30,7 @@ from cordwood.store.format.row_search import read_at
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import ShardEnds, read_ends, read_footer, shard_name
 from cordwood.store.format.shard_table import ShardTable
-from cordwood.store.writing.encode import Encoded
+from cordwood.store.writing.encode import ApartFrame, Encoded
 from cordwood.store.writing.open_shard import OpenShard
 
 _AT_ONCE = 16 << 20  # bytes
@@ -38,29 +38,36 @@ _AT_ONCE = 16 << 20  # bytes
 Rows = npt.NDArray[np.void]
 
 
-def pieces(rows: Rows, chosen: npt.NDArray[np.bool_]) -> Iterator[Rows]:
+def pieces(layout: RowLayout, rows: Rows, chosen: npt.NDArray[np.bool_]) -> Iterator[Rows]:
     """The chosen ones of a shard's rows, about 16 MiB of frames at a time."""
     numbers = np.flatnonzero(chosen)
-    sizes = (rows["offsets"][numbers, -1] - rows["offsets"][numbers, 0]).astype(np.int64)
+    sizes = (layout.ends(rows)[numbers] - rows["offsets"][numbers, 0]).astype(np.int64)
     parts = np.cumsum(sizes) // _AT_ONCE
     for some in np.split(numbers, np.flatnonzero(np.diff(parts)) + 1):
         yield rows[some]
 
 
-def copied(fd: int, rows: Rows, errors: tuple[float, ...]) -> Encoded:
+def copied(fd: int, layout: RowLayout, rows: Rows, errors: tuple[float, ...]) -> Encoded:
     """The samples of these sound rows of the shard at `fd`; `errors` is the worst one of each lossy field."""
     frames: list[bytes] = []
     shapes: list[tuple[int, ...] | None] = []
     offsets = rows["offsets"].astype(np.int64)
     sizes = np.diff(offsets, axis=1)
-    for places, of_frames in zip(offsets.tolist(), sizes.tolist(), strict=True):
-        memory = bytes(read_at(fd, places[-1] - places[0], places[0]))
-        for place, size in zip(places, of_frames, strict=False):
-            frame = memory[place - places[0] : place - places[0] + size]
-            shapes.append(_shape(frame) if size else None)
-            frames.append(frame)
-    columns, states = ([row.tobytes() for row in rows[part]] for part in ("columns", "states"))
-    return Encoded(frames, sizes, shapes, columns, states, [errors] * len(rows))
+    if layout.frames:
+        for places, of_frames in zip(offsets.tolist(), sizes.tolist(), strict=True):
+            memory = bytes(read_at(fd, places[-1] - places[0], places[0]))
+            for place, size in zip(places, of_frames, strict=False):
+                frame = memory[place - places[0] : place - places[0] + size]
+                shapes.append(_shape(frame) if size else None)
+                frames.append(frame)
+    columns, apart = rows["columns"].copy(), []
+    for leaf, numbers, begins, frame_sizes in layout.apart(rows):
+        columns[numbers, layout.column_slices[leaf.column]] = 0
+        for number, begin, size in zip(numbers.tolist(), begins.tolist(), frame_sizes.tolist(), strict=True):
+            frame = bytes(read_at(fd, size, begin))
+            apart.append(ApartFrame(number, leaf.column, _shape(frame), frame))
+    of_samples = np.tile(np.array(errors, np.float64), (len(rows), 1))
+    return Encoded(frames, sizes, shapes, columns, rows["states"].copy(), of_samples, sorted(apart))
 
 
 def _shape(frame: bytes) -> tuple[int, ...]:
@@ -76,14 +83,15 @@ class SourceShard:
 
     rows: Rows
     plans: list[str]
+    _layout: RowLayout
     _fd: int
     _errors: tuple[float, ...]  # the worst one of each lossy field
 
     def samples(self, start: int, end: int) -> Iterator[Encoded]:
         """The samples from number `start` up to `end`, some at a time."""
         if start < end:
-            for some in pieces(self.rows[start:end], np.ones(end - start, np.bool_)):
-                yield copied(self._fd, some, self._errors)
+            for some in pieces(self._layout, self.rows[start:end], np.ones(end - start, np.bool_)):
+                yield copied(self._fd, self._layout, some, self._errors)
 
 
 @contextmanager
@@ -104,7 +112,7 @@ def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
                 f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
                 "is good with `cordwood verify --salvage`"
             )
-        yield SourceShard(rows, plans, fd, errors)
+        yield SourceShard(rows, plans, layout, fd, errors)
 
 
 class NewStore:

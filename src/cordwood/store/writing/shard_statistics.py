@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from cordwood.codecs import DTYPES
 from cordwood.errors import FormatError
-from cordwood.store.format.rows import unpack_states
-from cordwood.store.schema.schema import ABSENT, NONE, PRESENT, Leaf, Schema
+from cordwood.store.format.rows import RowLayout, unpack_states
+from cordwood.store.schema.schema import ABSENT, APART, NONE, PRESENT, Leaf, Schema
 from cordwood.store.writing.encode import Encoded
 
 
@@ -31,7 +31,7 @@ class FieldStatistics:
         """Samples in which the field has each state."""
         for state, count in counts.items():
             self.states[state] += count
-        if self.leaf.column >= 0:
+        if self.leaf.column >= 0 and not self.leaf.is_column_array:
             itemsize = DTYPES[self.leaf.node.dtype].itemsize
             self.raw_bytes += itemsize * counts[PRESENT]
             self.stored_bytes += itemsize * sum(counts.values())
@@ -83,6 +83,7 @@ class ShardStatistics:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.fields = [FieldStatistics(leaf) for leaf in schema.leaves]
+        self._widths = [part.stop - part.start for part in RowLayout(schema).column_slices]
         self._lossy = [leaf.number for leaf in schema.frames if leaf.store_as]
 
     def add(self, part: Encoded) -> None:
@@ -98,15 +99,28 @@ class ShardStatistics:
             field.stored_bytes += stored
             field.count_shapes(Counter(part.shapes[leaf.frame :: len(self.schema.frames)]))
         for place, number in enumerate(self._lossy):
-            met = max(errors[place] for errors in part.errors)
+            met = float(part.errors[:, place].max())
             self.fields[number].worst_error = max(self.fields[number].worst_error or 0.0, met)
+        for leaf in self.schema.column_arrays:
+            self._add_arrays(leaf, part, int(counts[PRESENT][leaf.state]))
+
+    def _add_arrays(self, leaf: Leaf, part: Encoded, present: int) -> None:
+        """The arrays of a column, in it and apart."""
+        apart = [one for one in part.apart if one.column == leaf.column]
+        shapes: Counter[tuple[int, ...] | None] = Counter(one.shape for one in apart)
+        if present > len(apart):
+            shapes[leaf.node.shape] += present - len(apart)
+        field = self.fields[leaf.number]
+        field.stored_bytes += self._widths[leaf.column] * len(part) + sum(len(one.frame) for one in apart)
+        field.count_shapes(shapes)
 
     def _state_counts(self, part: Encoded) -> dict[int, npt.NDArray[np.intp]]:
         """Of each state, in how many samples each place has it."""
         places = len(self.schema.places)
-        packed = np.frombuffer(b"".join(part.states), np.uint8).reshape(len(part), -1)
-        states = unpack_states(packed, places)
-        return {kind: np.count_nonzero(states == kind, axis=0) for kind in (PRESENT, ABSENT, NONE)}
+        states = unpack_states(part.states, places)
+        counts = {kind: np.count_nonzero(states == kind, axis=0) for kind in (PRESENT, ABSENT, NONE, APART)}
+        counts[PRESENT] += counts.pop(APART)
+        return counts
 
     def to_json(self) -> list[dict[str, Any]]:
         """As in the footer."""
