@@ -20,7 +20,7 @@ from cordwood.errors import UsageError
 from cordwood.store.format.folder import Mode, open_folder
 from cordwood.store.schema.field import Field
 from cordwood.store.writing.appender import Appender, Closed
-from cordwood.store.writing.batch_rows import refuse_collated, rows
+from cordwood.store.writing.batch_rows import refuse_collated
 from cordwood.store.writing.options import check_same, checked_options, checked_threads
 
 _COLLATED = (dict, tuple, torch.Tensor, np.ndarray)
@@ -118,7 +118,7 @@ class Writer:
         with self._turn:
             self._check_usable()
             if isinstance(batch, _COLLATED):
-                self._appender.extend(rows(batch))
+                self._appender.extend_batch(batch)
             elif isinstance(batch, list):
                 refuse_collated(batch)
                 self._appender.extend(batch)

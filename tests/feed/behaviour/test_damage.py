@@ -59,7 +59,8 @@ Damage = Callable[[Path], set[int]]
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> cw.Dataset:
-    ds = numbered(tmp_path_factory.mktemp("good") / "s", COUNT, shard_bytes=2000)
+    # Arrays of more than 256 bytes, which have frames.
+    ds = numbered(tmp_path_factory.mktemp("good") / "s", COUNT, 40, shard_bytes=2000)
     assert len(all_of_a_shard(ds.path)) > BATCH
     return ds
 

@@ -23,6 +23,7 @@ from cordwood.store.format import shard_index
 from cordwood.store.format.folder import OpenFolder, sync_parent
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.manifest import write as write_manifest
+from cordwood.store.writing.batch_rows import BatchColumns, rows
 from cordwood.store.writing.encode import Chunk, SampleEncoder
 from cordwood.store.writing.first_samples import FirstSamples, FixedSchema
 from cordwood.store.writing.open_shard import ShardSequence
@@ -38,6 +39,7 @@ class Writing(SampleEncoder):
         self.fixed = fixed
         self.taken = committed
         self.shards = ShardSequence(store, fixed.manifest, committed, shards)
+        self.batch_columns = BatchColumns(self.preparer)
         self._spare = Chunk(len(fixed.plans))
         self._thread = ThreadPoolExecutor(1, "cordwood-encode")
         self._encoding: Future[None] | None = None
@@ -174,6 +176,17 @@ class Appender:
         for one in prepared:
             self._add(self.writing, one)
 
+    def extend_batch(self, batch: Any) -> None:
+        """Take the rows of a collated batch or none of them; of columns alone they are made together."""
+        taken = self.state.batch_columns(batch) if isinstance(self.state, Writing) else None
+        if taken is None:
+            self.extend(rows(batch))
+            return
+        for columns in taken:
+            self._make_room(self.writing)
+            self.writing.chunk.add_rows(*columns)
+            self.writing.taken += columns.count
+
     def fix(self, preparer: Preparer, samples: Sequence[Prepared]) -> None:
         """Fix schema and plans, by what `FirstSamples.prepare` returned."""
         fixed = FixedSchema.choose(self.path, self.collecting.options, preparer, samples)
@@ -194,14 +207,18 @@ class Appender:
         return self.state
 
     def _add(self, writing: Writing, sample: Prepared) -> None:
+        self._make_room(writing)
+        writing.chunk.add(*sample)
+        writing.taken += 1
+
+    def _make_room(self, writing: Writing) -> None:
+        """Hand on the chunk if it is full."""
         if writing.chunk.is_full:
             try:
                 writing.flush()
             except BaseException as error:  # also an interrupt: it is not known what of the chunk was written
                 self._fail(error)
                 raise
-        writing.chunk.add(*sample)
-        writing.taken += 1
 
     def finish(self) -> None:
         """Write everything that was taken; the last shard, however small, is in its place when this returns."""

@@ -2,19 +2,28 @@
 
 >>> rows({"image": torch.zeros(2, 3), "path": ["a.jpg", "b.jpg"]})
 [{"image": tensor([0., 0., 0.]), "path": "a.jpg"}, {"image": tensor([0., 0., 0.]), "path": "b.jpg"}]
+
+Where all fields lie in columns, the columns of a whole batch are made at once by `BatchColumns`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from cordwood.codecs import DTYPES
 from cordwood.common.text import brief
 from cordwood.errors import UsageError
+from cordwood.store.format.rows import RowLayout
+from cordwood.store.schema.schema import Leaf, Schema, SchemaNode
+from cordwood.store.values.arrays import Array, from_ndarray, from_tensor, known
+from cordwood.store.writing.prepare import Preparer
 
 _ARRAYS = (torch.Tensor, np.ndarray)
 _CUT = (*_ARRAYS, dict, list, tuple)
+_PYTHON: dict[str, type] = {"int": int, "float": float, "bool": bool, "complex": complex}
+_MOST_AT_ONCE = 1 << 16  # rows
 
 
 def rows(batch: Any) -> list[Any]:
@@ -124,3 +133,85 @@ def odd_part(name: str, found: str, length: int, batch: str = "the batch") -> Us
     """The error for a part of a batch that has not one value per row."""
     where = f"part {name!r} of {batch}" if name else batch
     return UsageError(f"{where} {found}, but other parts have {length} rows: every part has one value a row")
+
+
+class ColumnRows(NamedTuple):
+    """Rows that have columns alone: their bytes, one row after the other."""
+
+    columns: bytes
+    states: bytes
+    count: int
+
+
+class _Unusual(Exception):  # noqa: N818 - goes no further: the batch is cut into rows, which tell what is wrong
+    pass
+
+
+class BatchColumns:
+    """Makes the columns of a whole batch, where its rows are samples of this schema that have nothing else."""
+
+    def __init__(self, preparer: Preparer) -> None:
+        self._schema: Schema = preparer.schema
+        self._labels = {leaf.number: count for leaf, count in preparer.labels}
+        self._usual_states = preparer.usual_states
+        self._layout = RowLayout(preparer.schema)
+        always_none = any(place.node.kind == "none" for place in preparer.schema.places)
+        self._is_usable = bool(preparer.schema.columns) and not preparer.schema.frames and not always_none
+
+    def __call__(self, batch: Any) -> list[ColumnRows] | None:
+        """The rows of a batch, some at a time; None if it must be cut into rows, which may be refused."""
+        if not self._is_usable:
+            return None
+        try:
+            arrays = self._arrays(self._schema.place, batch)
+        except (_Unusual, UsageError, OverflowError):
+            return None
+        count = len(arrays[0])
+        if any(len(array) != count for array in arrays):
+            return None
+        return [self._rows([array[at : at + _MOST_AT_ONCE] for array in arrays]) for at in range(0, count, _MOST_AT_ONCE)]
+
+    def _rows(self, arrays: list[Array]) -> ColumnRows:
+        count = len(arrays[0])
+        columns = np.zeros((count, self._layout.columns_size), np.uint8)
+        for array, part in zip(arrays, self._layout.column_slices, strict=True):
+            flat = array.reshape(count, -1).view(np.uint8)
+            columns[:, part.start : part.start + flat.shape[1]] = flat
+        return ColumnRows(columns.tobytes(), self._usual_states * count, count)
+
+    def _arrays(self, place: SchemaNode, part: Any) -> list[Array]:
+        """The values of all leaves below a place, in order, with a row a sample."""
+        node = place.node
+        if node.kind not in ("dict", "tuple"):
+            return [self._array(self._schema.leaves[place.leaves.start], part)]
+        if type(part) is not (dict if node.kind == "dict" else tuple) or len(part) != len(node.items):
+            raise _Unusual
+        items = part
+        if node.kind == "dict":
+            types = {key: type(key) for key in part}
+            if any(types.get(key) is not type(key) for key in node.keys):
+                raise _Unusual
+            items = [part[key] for key in node.keys]
+        children = (self._schema.places[number] for number in self._schema.children(place))
+        return [array for child, item in zip(children, items, strict=True) for array in self._arrays(child, item)]
+
+    def _array(self, leaf: Leaf, part: Any) -> Array:
+        node = leaf.node
+        if "tensor" in (node.kind, node.type):
+            if type(part) is not torch.Tensor or part.dtype is not known(node.dtype):
+                raise _Unusual
+            array = from_tensor(part, leaf.name)
+        elif node.kind == "ndarray" or node.type == "numpy":
+            if type(part) is not np.ndarray or part.dtype != DTYPES[node.dtype].numpy:
+                raise _Unusual
+            array = from_ndarray(part)
+        elif type(part) is list and set(map(type, part)) == {_PYTHON.get(node.type)}:
+            array = np.array(part, DTYPES[node.dtype].numpy)
+        else:
+            raise _Unusual
+        if array.shape[1:] != (node.shape or ()) or not array.ndim or not len(array):
+            raise _Unusual
+        classes = self._labels.get(leaf.number)
+        if classes is not None and (array.min() < 0 or array.max() >= classes):
+            raise _Unusual
+        return array

@@ -223,7 +223,7 @@ class Flattener:
         self._no_arrays: list[Array | None] = [None] * len(schema.frames)
         self._no_columns = [bytes(part.stop - part.start) for part in RowLayout(schema).column_slices]
         self._nones = bytearray(NONE if place.node.kind == "none" else 0 for place in schema.places)
-        self._all_present = pack_states(self._nones)
+        self.all_present = pack_states(self._nones)
         self._take = self._compile(schema.place)
 
     def __call__(self, sample: object) -> Flat:
@@ -233,7 +233,7 @@ class Flattener:
             self._take(sample, taken)
         except Mismatch as mismatch:
             raise self._refusal(sample, mismatch) from None
-        states = self._all_present if taken.states is None else pack_states(taken.states)
+        states = self.all_present if taken.states is None else pack_states(taken.states)
         return Flat(taken.arrays, b"".join(taken.columns), states, taken.apart)
 
     def _compile(self, place: SchemaNode) -> _Taker:

@@ -52,14 +52,19 @@ class Preparer:
         self._flatten = Flattener(schema, None if optional is None else frozenset(optional))
         self._lossy = [leaf for leaf in schema.frames if leaf.store_as]
         asked = [(leaf, fields[leaf.name]) for leaf in schema.leaves if leaf.name in fields]
-        self._labels = [(leaf, len(field.classes)) for leaf, field in asked if field.classes is not None]
+        self.labels = [(leaf, len(field.classes)) for leaf, field in asked if field.classes is not None]
         self._encoded_images = [leaf for leaf, field in asked if field.keep_encoded and leaf.frame >= 0]
         self._layout = RowLayout(schema)
+
+    @property
+    def usual_states(self) -> bytes:
+        """The states of a sample that has everything."""
+        return self._flatten.all_present
 
     def prepare(self, sample: Any) -> Prepared:
         """UsageError names the field, what was expected and what came."""
         flat = self._flatten(sample)
-        for leaf, count in self._labels:
+        for leaf, count in self.labels:
             self._check_label(leaf, count, flat)
         for leaf in self._encoded_images:
             _check_encoded_image(leaf, flat)
