@@ -38,7 +38,8 @@ GOALS = ("small", "balanced", "fast", "raw")
 DEEPEST = 64
 MOST_NODES = 65_536  # beside the root
 SURROGATES = re.compile("[\ud800-\udfff]")
-PRESENT, ABSENT, NONE = 0, 1, 2
+MOST_COLUMN_BYTES = 256  # of an array
+PRESENT, ABSENT, NONE, APART = 0, 1, 2, 3
 
 
 class BadStore(Exception):  # noqa: N818  (what it is)
@@ -183,6 +184,23 @@ class Node:
     name: str = ""
     type: str = ""
     dtype: str = ""
+    shape: list[int] | None = None
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column leaf."""
+        return self.kind == "scalar" or self.shape is not None
+
+    @property
+    def is_frame(self) -> bool:
+        """Whether it is a frame leaf."""
+        return self.kind in FRAME_LEAVES and not self.is_column
+
+    @property
+    def width(self) -> int:
+        """The bytes of its column."""
+        nbytes = math.prod(self.shape or ()) * np.dtype(DTYPES[self.dtype]).itemsize
+        return nbytes if self.shape is None else max(nbytes, 12)
 
     def plain(self) -> dict[str, Any]:
         """The node in JSON, with just the members of its kind."""
@@ -190,7 +208,8 @@ class Node:
             "items": [item.plain() for item in self.items], "keys": self.keys, "name": self.name, "type": self.type,
             "dtype": self.dtype,
         }  # fmt: skip
-        return {"kind": self.kind} | {name: members[name] for name in MEMBERS[self.kind]}
+        shape = {} if self.shape is None else {"shape": self.shape}
+        return {"kind": self.kind} | {name: members[name] for name in MEMBERS[self.kind]} | shape
 
     def below(self, path: str = "") -> "Iterator[tuple[str, Node]]":
         """All nodes below it with their names, depth first, each before its items."""
@@ -235,6 +254,11 @@ def read_node(found: Any, depth: int = 1) -> Node:
             check(node.type in PYTHON_NUMBERS, 6)
             allowed = [PYTHON_NUMBERS[node.type]]
         check(node.dtype in allowed, 6)
+    if kind in ("tensor", "ndarray") and "shape" in found:
+        node.shape = found["shape"]
+        check(isinstance(node.shape, list) and all(type(size) is int for size in node.shape), 2)
+        check(1 <= len(node.shape) <= 32 and min(node.shape) >= 1 and depth > 1, 6, "a shape")
+        check(node.width <= MOST_COLUMN_BYTES, 6, "a shape")
     return node
 
 
@@ -256,19 +280,26 @@ class Schema:
         leaves = [(name, node) for name, node in nodes or [("value", root)] if node.kind not in (*CONTAINERS, "none")]
         check([name for name, _ in leaves] == [entry["name"] for entry in fields], 7)
         for (name, leaf), entry in zip(leaves, fields, strict=True):
-            allowed = STORE_AS.get(leaf.dtype, ()) if leaf.kind in ("tensor", "ndarray") else ()
+            allowed = STORE_AS.get(leaf.dtype, ()) if leaf.kind in ("tensor", "ndarray") and leaf.is_frame else ()
             check(entry["store_as"] is None or entry["store_as"] in allowed, 7, name)
             check(not entry["keep_encoded"] or leaf.kind == "bytes", 7, name)
         numbered = list(enumerate(leaves))
-        self.frames = [number for number, (_, leaf) in numbered if leaf.kind in FRAME_LEAVES]
-        self.columns = [number for number, (_, leaf) in numbered if leaf.kind == "scalar"]
+        self.frames = [number for number, (_, leaf) in numbered if leaf.is_frame]
+        self.columns = [number for number, (_, leaf) in numbered if leaf.is_column]
         self.leaves = [leaf for _, leaf in leaves]
         self.stored = [fields[n]["store_as"] or self.leaves[n].dtype or "uint8" for n in self.frames]
         content = canonical({"schema": root.plain(), "stored": self.stored})
         self.hash = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
         self.nodes = [node for _, node in nodes]
-        sizes = [np.dtype(DTYPES[self.leaves[n].dtype]).itemsize for n in self.columns]
+        sizes = [self.leaves[n].width for n in self.columns]
         self.column_starts = [0, *itertools.accumulate(sizes)]
+        places = [place for place, (_, node) in enumerate(nodes) if node.is_column]
+        # Of column arrays: leaf, place among the nodes, where it begins in the columns.
+        self.arrays = [
+            (number, place, start)
+            for number, place, start in zip(self.columns, places, self.column_starts, strict=False)
+            if self.leaves[number].shape is not None
+        ]
         in_front = 8 * (len(self.frames) + 1) + 4 * len(self.frames)
         self.row_size = in_front + sum(sizes) + (len(self.nodes) + 3) // 4 + 4  # of version 1
 
@@ -286,7 +317,7 @@ class Shard:
 
     def __init__(self, path: Path, schema: Schema) -> None:
         self.data = data = read_file(path, 10)
-        self.frame_count = len(schema.frames)
+        self.schema, self.frame_count = schema, len(schema.frames)
         check(len(data) >= 32 and data[:4] == b"CWSH", 11)
         check(struct.unpack_from("<I", data, 28) == (frames.crc32c(data[:28]),), 11)
         major, flags, schema_hash = struct.unpack_from("<4xBxHQ", data)
@@ -358,9 +389,9 @@ class Shard:
         check(frames.crc32c(checksums) == self.rows_checksum, 17)
         end = 32
         for number in range(self.count):
-            offsets, _, _ = self.row(number)
-            check(offsets[0] == end, 18)
-            end = offsets[-1]
+            row = Row(self, number)
+            check(row.offsets[0] == end, 18)
+            end = row.end
         check(end == self.frames_end, 18)
 
     def footer(self) -> Any:
@@ -386,17 +417,32 @@ def tag_of(frame: bytes) -> int:
     return int.from_bytes(frame[size - 4 : size], "little")
 
 
-class Sample:
-    """One sample: its row, and what becomes of it."""
+class Row:
+    """One row, taken apart."""
 
-    def __init__(self, store: Store, shard: Shard, number: int) -> None:
-        assert store.schema is not None
-        self.store, self.shard, self.schema = store, shard, store.schema
+    def __init__(self, shard: Shard, number: int) -> None:
+        self.shard, self.schema = shard, shard.schema
         self.offsets, self.tags, rest = shard.row(number)
         self.columns, states = rest[: self.schema.column_starts[-1]], rest[self.schema.column_starts[-1] :]
         bits = int.from_bytes(states, "little")
         self.states = [bits >> 2 * place & 3 for place in range(len(self.schema.nodes))]
         check(all(a <= b for a, b in itertools.pairwise((32, *self.offsets, shard.frames_end))), 18)
+        self.end = self.offsets[-1]
+        self.apart: dict[int, bytes] = {}  # frames of column arrays, by leaf
+        for leaf, place, start in self.schema.arrays:
+            if self.states[place] == APART:
+                begin, size = (int.from_bytes(self.columns[at : at + 6], "little") for at in (start, start + 6))
+                check(begin == self.end and size > 0 and begin + size <= shard.frames_end, 18)
+                self.apart[leaf] = shard.data[begin : begin + size]
+                self.end += size
+
+
+class Sample(Row):
+    """One sample: its row, and what becomes of it."""
+
+    def __init__(self, store: Store, shard: Shard, number: int) -> None:
+        super().__init__(shard, number)
+        self.store = store
 
     def value(self) -> Any:
         """The sample."""
@@ -407,12 +453,12 @@ class Sample:
 
     def check_states(self, node: Node, state: int, states: Iterator[int], leaf: Iterator[int]) -> None:
         """Whether the states of a node and of all below it can be, and frames are where they should be."""
-        check(state <= NONE and (state != PRESENT or node.kind != "none"), 19)
-        if node.kind in FRAME_LEAVES:
+        check((state <= NONE or node.shape is not None) and (state != PRESENT or node.kind != "none"), 19)
+        if node.is_frame:
             place = self.schema.frames.index(next(leaf))
             check((self.offsets[place] < self.offsets[place + 1]) == (state == PRESENT), 19)
             check(state == PRESENT or self.tags[place] == 0, 19)
-        elif node.kind == "scalar":
+        elif node.is_column:
             next(leaf)
         for item in node.items:
             item_state = next(states)
@@ -422,9 +468,9 @@ class Sample:
 
     def rebuild(self, node: Node, state: int, states: Iterator[int], leaf: Iterator[int]) -> Any:
         """The value of a node; of one that is not present only the states and leaves below it are passed over."""
-        if node.kind in FRAME_LEAVES or node.kind == "scalar":
+        if node.is_frame or node.is_column:
             number = next(leaf)
-            return self.leaf(number) if state == PRESENT else None
+            return self.leaf(number) if state in (PRESENT, APART) else None
         items = []
         for item in node.items:
             item_state = next(states)
@@ -442,10 +488,13 @@ class Sample:
     def leaf(self, number: int) -> Any:
         """The value of a leaf that is present."""
         node = self.schema.leaves[number]
-        if node.kind == "scalar":
+        if number in self.apart:
+            check(not self.apart[number][10:11] or self.apart[number][10] & 1 == 0, 21, "it needs a plan")
+            return frame_value(self.frame_array(self.apart[number], number), node.dtype, node)
+        if node.is_column:
             place = self.schema.columns.index(number)
             start, end = self.schema.column_starts[place : place + 2]
-            return scalar(self.columns[start:end], node)
+            return scalar(self.columns[start:end], node) if node.shape is None else array(self.columns[start:end], node)
         place = self.schema.frames.index(number)
         frame = self.shard.data[self.offsets[place] : self.offsets[place + 1]]
         check(tag_of(frame) == self.tags[place], 20)
@@ -463,7 +512,8 @@ class Sample:
             array, dtype = frames.read(frame, assets)
         except frames.Reject as reject:
             raise BadStore(21, f"frame.md's reason {reject.reason}") from None
-        check(dtype == self.schema.stored[self.schema.frames.index(number)], 22)
+        leaf = self.schema.leaves[number]
+        check(dtype == (leaf.dtype if leaf.is_column else self.schema.stored[self.schema.frames.index(number)]), 22)
         return array  # type: ignore[no-any-return]
 
 
@@ -478,6 +528,14 @@ def scalar(data: bytes, node: Node) -> Any:
     if node.type == "numpy":
         return array[()]
     return Tensor(array.copy(), node.dtype) if node.type == "tensor" else array.copy()
+
+
+def array(data: bytes, node: Node) -> Any:
+    """An array of a column."""
+    assert node.shape is not None
+    found = np.frombuffer(data, np.dtype(DTYPES[node.dtype]).newbyteorder("<"), math.prod(node.shape))
+    made = found.reshape(node.shape).copy()
+    return Tensor(made, node.dtype) if node.kind == "tensor" else made
 
 
 def frame_value(array: Array, stored: str, node: Node) -> Any:
