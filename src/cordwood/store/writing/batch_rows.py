@@ -169,7 +169,9 @@ class BatchColumns:
         count = len(arrays[0])
         if any(len(array) != count for array in arrays):
             return None
-        return [self._rows([array[at : at + _MOST_AT_ONCE] for array in arrays]) for at in range(0, count, _MOST_AT_ONCE)]
+        return [
+            self._rows([array[at : at + _MOST_AT_ONCE] for array in arrays]) for at in range(0, count, _MOST_AT_ONCE)
+        ]
 
     def _rows(self, arrays: list[Array]) -> ColumnRows:
         count = len(arrays[0])
