@@ -3,10 +3,10 @@
     print(estimate(source, transform, Path("train.cordwood"), limit=200, workers=8))
 
 Some inputs, spread over the source, are read, transformed, packed into a store that is thrown away, and read back, on
-one thread. Everything that is said of the whole is what these took, times their number.
+one thread. What is said of the whole is what these took, times their number. Bytes that a store and each of its shards
+take whatever they hold are counted apart. Codecs are chosen on inputs from all over the source, as in packing.
 """
 
-import random
 import shutil
 import statistics
 import tempfile
@@ -14,28 +14,34 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cordwood.codecs import Goal
 from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads
 from cordwood.common.seeding import seed_generators
 from cordwood.errors import PackError, UsageError
+from cordwood.packing.journal import inputs, job_file
 from cordwood.packing.journal.failure import Failure, absence
+from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
+from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.output.empty_source import nothing_in
 from cordwood.packing.output.first_samples import hints_of
 from cordwood.packing.report.estimate import Estimate
 from cordwood.packing.report.summary import frames_note, torch_save_bytes
 from cordwood.packing.transform.transform import Transform
 from cordwood.packing.workers.one_thread import one_thread
+from cordwood.packing.workers.spread import spread
 from cordwood.packing.workers.tasks import size_of
 from cordwood.packing.workers.work import seed_of
 from cordwood.sources import Input, Source
-from cordwood.store import Field, inspect_store
+from cordwood.store import Field, inspect_store, store_bytes
 from cordwood.store import open as open_store
 from cordwood.store.format import shard_index
 from cordwood.store.format.folder import open_folder
+from cordwood.store.format.shard_file import HEADER_SIZE, read_ends, shard_name
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.encode import SampleEncoder
 from cordwood.store.writing.first_samples import FixedSchema, snapshot
@@ -59,8 +65,8 @@ class _Tries:
         self.inputs = self.samples = self.dropped = self.failed = self.more_frames = 0
         self.example: str | None = None  # the first input with more frames than were read
         self.file_bytes: int | None = 0  # None from the first input on that is no file of its own
-        self.failures: list[str] = []
-        self.first_error: BaseException | None = None
+        self._failures: list[tuple[int, str, Exception]] = []  # of the lowest numbers
+        self.lines = Lines()  # what the store would tell of the inputs
         self._times: list[tuple[float, int]] = []  # seconds and samples of every unit
 
     def do(self, first: int, unit: list[Input]) -> list[Any]:
@@ -81,6 +87,8 @@ class _Tries:
         self.inputs += len(unit)
         self.samples += len(samples)
         self.dropped += max(0, len(made) - len(samples))
+        for one, of_input in zip(unit, made or [[]] * len(unit), strict=True):
+            self.lines.add(InputEntry.of(one, len(of_input)))
         for one in unit if made else ():  # of those that failed there are no samples to compare with
             self.file_bytes = None if self.file_bytes is None or one.size is None else self.file_bytes + one.size
         return samples
@@ -94,10 +102,14 @@ class _Tries:
 
     def _fail(self, first: int, unit: list[Input], failure: Failure, error: Exception) -> None:
         self.failed += len(unit)
-        self.first_error = self.first_error or error
-        if len(self.failures) < _MOST_TOLD:
-            name = f" ({unit[0].name})" if unit[0].name else ""
-            self.failures.append(f"input {first}{name}: {failure.error}")
+        name = f" ({unit[0].name})" if unit[0].name else ""
+        self._failures.append((first, f"input {first}{name}: {failure.error}", error))
+        self._failures = sorted(self._failures, key=itemgetter(0))[:_MOST_TOLD]
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What is told of some inputs that failed."""
+        return tuple(told for _, told, _ in self._failures)
 
     @property
     def seconds_a_sample(self) -> float:
@@ -114,9 +126,10 @@ class _Tries:
 
     def nothing(self, source: Source) -> Exception:
         """Why there are no samples."""
-        if self.first_error is not None:
-            error = PackError(f"none of {self.inputs} inputs that were tried could be preprocessed: {self.failures[0]}")
-            error.__cause__ = self.first_error
+        if self._failures:
+            _, told, cause = self._failures[0]
+            error = PackError(f"none of {self.inputs} inputs that were tried could be preprocessed: {told}")
+            error.__cause__ = cause
             return error
         if self.inputs:
             return UsageError(f"the transform returned nothing for all of {self.inputs} inputs that were tried")
@@ -137,12 +150,14 @@ def estimate(
     shard_bytes: int | None = None,
     span: tuple[int, int | None] = (0, None),
     stops_at_failures: bool = False,
+    job: JobFile | None = None,
     starting: Clock = lambda: 0.0,
     clock: Clock = time.perf_counter,
 ) -> Estimate:
     """Try about `limit` inputs of the `span` that is to be packed; `batch` of them form a unit.
 
-    `starting` measures how long workers take to start; it is asked only where that matters.
+    `job` is what the store would record of it. `starting` measures how long workers take to start; it is asked only
+    where that matters.
 
     PackError if all of them fail, UsageError if the transform drops them all.
     """
@@ -158,10 +173,12 @@ def estimate(
         appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False)
         appender.collecting.hints = hints_of(source)
         try:
+            spread_out = _SpreadOut(appender)
             for first, unit in _units(source, begin, end, limit, batch):
                 for sample in tries.do(first, unit):
-                    appender.append(sample)
+                    spread_out.append(first, sample)
                     kept.add(sample)
+            spread_out.hand_over()
             appender.finish()
             fixed = appender.fixed
         finally:
@@ -169,6 +186,7 @@ def estimate(
         if fixed is None:
             raise tries.nothing(source)
         inspection = inspect_store(store)
+        sizes = _sizes(store, tries, job)
         found = Estimate(
             source=str(source.describe().get("path") or source.kind),
             dest=str(dest),
@@ -177,12 +195,15 @@ def estimate(
             samples=tries.samples,
             dropped=tries.dropped,
             failed=tries.failed,
-            failures=tuple(tries.failures),
+            failures=tries.failures,
             preprocess_seconds=tries.seconds_a_sample,
             encode_seconds=_encoding(fixed, kept.samples, clock),
             read_seconds=_reading(store, clock),
             raw_bytes=inspection.before,
-            stored_bytes=int(shard_index.read(store).records["file_size"].sum()),  # other files grow hardly
+            stored_bytes=sizes.growing,
+            fixed_bytes=sizes.fixed,
+            bytes_per_shard=sizes.per_shard,
+            shard_bytes=fixed.manifest.shard_bytes,
             torch_save_bytes=torch_save_bytes(store, tries.samples, inspection.before),
             file_bytes=tries.file_bytes,
             workers=min(max(1, workers), default_threads()),
@@ -199,18 +220,63 @@ def estimate(
 def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) -> Iterator[tuple[int, list[Input]]]:
     """Units of inputs, one from each of as many stretches; the first ones if nobody knows how many there are."""
     if end is None:
-        inputs = islice(source.inputs(begin), limit)
+        found = islice(source.inputs(begin), limit)
         first = begin
-        while unit := list(islice(inputs, batch)):
+        while unit := list(islice(found, batch)):
             yield first, unit
             first += len(unit)
         return
-    units = -(-(end - begin) // batch)
-    wanted = min(units, -(-limit // batch))
-    draw = random.Random(0)  # noqa: S311 - a fixed stride would see nothing of what recurs in it, such as every tenth class
-    for number in range(wanted):
-        first = begin + batch * draw.randrange(number * units // wanted, (number + 1) * units // wanted)
+    firsts = spread(begin, end, batch, limit)
+    for first in firsts if source.indexed else sorted(firsts):
         yield first, list(islice(source.inputs(first), min(batch, end - first)))
+
+
+class _SpreadOut:
+    """Hands samples to an appender: first as many as choose codecs, in the order of the source."""
+
+    def __init__(self, appender: Appender) -> None:
+        self._appender = appender
+        self._samples: list[tuple[int, Any]] = []
+        self._nbytes = 0
+
+    def append(self, first: int, sample: Any) -> None:
+        """A sample of the unit that begins with input `first`."""
+        if self._appender.fixed is not None:
+            self._appender.append(sample)
+            return
+        self._nbytes += self._appender.collecting.check(sample)
+        self._samples.append((first, snapshot(sample)))
+        if self._appender.collecting.is_full_with(len(self._samples), self._nbytes):
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """There are enough, or no more."""
+        samples, self._samples = sorted(self._samples, key=itemgetter(0)), []
+        for _, sample in samples:
+            self._appender.append(sample)
+
+
+class _Sizes(NamedTuple):
+    """Bytes of a store."""
+
+    growing: int  # with the number of samples
+    per_shard: int
+    fixed: int
+
+
+def _sizes(store: Path, tries: _Tries, job: JobFile | None) -> _Sizes:
+    """What the store's files take, with those that packing adds."""
+    shards = [read_ends(store / shard_name(number)) for number in range(len(shard_index.read(store).records))]
+    lines = tries.lines.text()
+    totals = Totals(tries.inputs, tries.samples, tries.dropped, tries.failed, tries.file_bytes or 0)
+    inputs.write(store, 0, Position(), Position(tries.inputs), totals, lines)
+    if job is not None:
+        job_file.write(store, job.completed(totals))
+    header = inputs.path_of(store, 0).stat().st_size - len(lines)  # of the list of a shard's inputs
+    held = sum(ends.footer_offset - HEADER_SIZE for ends in shards)  # frames and rows
+    around = (sum(ends.file_size for ends in shards) - held) // len(shards)
+    fixed = store_bytes(store) - held - len(lines) - header - len(shards) * (around + shard_index.RECORD_SIZE)
+    return _Sizes(held + len(lines), around + shard_index.RECORD_SIZE + header, fixed)
 
 
 class _Kept:

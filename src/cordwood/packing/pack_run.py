@@ -7,6 +7,7 @@ packed = run.run(report)
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from cordwood.packing.journal.inputs import Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.journal.part import Part, bounds
 from cordwood.packing.output.empty_source import begun, nothing_in
-from cordwood.packing.output.first_samples import SchemaOnlySink, hints_of
+from cordwood.packing.output.first_samples import Look, SchemaOnlySink, hints_of
 from cordwood.packing.output.store_output import StoreOutput
 from cordwood.packing.report.lacking import lacking
 from cordwood.packing.report.progress import PackProgress, Reporter
@@ -31,8 +32,9 @@ from cordwood.packing.update.check_items import check_items, is_random
 from cordwood.packing.update.first_change import first_change
 from cordwood.packing.update.swap_folders import recover
 from cordwood.packing.update.update import update
-from cordwood.packing.workers.engine import Engine, Sink
+from cordwood.packing.workers.engine import Engine, Sink, started
 from cordwood.packing.workers.interrupt import Interruption
+from cordwood.packing.workers.pool import Pool
 from cordwood.packing.workers.tasks import Tasks
 from cordwood.packing.workers.work import Job
 from cordwood.sources import Input, Source
@@ -72,6 +74,7 @@ class OneRun:
         self.failures = failures
         self._began = time.monotonic()
         self._starting = 0.0  # seconds in which workers started
+        self._notes: list[str] = []  # what else happened while samples were looked at
         self._begun: Iterator[Input] | None = None  # all inputs, if the first was asked for
         self._last = PackProgress(of_inputs=source.count, workers=settings.workers)  # that was reported
         self.random = False  # `run_or_update` found that samples come out different when they are made again
@@ -215,6 +218,7 @@ class OneRun:
             batch=settings.batch,
             threads=default_threads(),
             failed=self.failures,
+            looks=self.source.indexed and self.source.count is not None,
         )
         resumed = output.done
         # What a part has looked at of the whole is not packed by that.
@@ -224,13 +228,21 @@ class OneRun:
         try:
             job_file.write(self.dest, now)
             self.failures.forget_from(first)
-            with Interruption() as interrupted:
+            with Interruption() as interrupted, self._started() as pool:
                 try:
                     if looks:
-                        self._fix_schema_of_the_whole(output, resumed, report, interrupted)
-                    engine = self._engine(first, self._stop, output)
-                    engine.run(lambda: report(self._progress(output, resumed, engine)), interrupted)
+                        self._fix_schema_of_the_whole(output, pool, resumed, report, interrupted)
+                    engine = self._engine(first, self._stop, output, pool)
+
+                    def step() -> None:
+                        report(self._progress(output, resumed, engine))
+
+                    engine.run(step, interrupted, lambda: output.wants_look)
                     self._starting += engine.starting
+                    if output.wants_look:
+                        self._look(output, pool, resumed, report, interrupted)
+                        output.write_first()
+                        engine.run(step, interrupted)
                 except KeyboardInterrupt as error:
                     error.add_note(
                         f"{output.done.inputs:,} inputs are packed into {self.dest}; the same call goes on there"
@@ -246,7 +258,7 @@ class OneRun:
             job_file.write(self.dest, now.completed(totals))
         finally:
             output.stop()
-        return self._packed(totals, resumed, (*self.source.notes, *engine.notes))
+        return self._packed(totals, resumed, (*self.source.notes, *self._notes, *engine.notes))
 
     def _nothing(self, totals: Totals) -> PackError:
         others = " and the others gave no samples;" if totals.failed < totals.inputs else ""
@@ -255,25 +267,50 @@ class OneRun:
             f"{self.failures.commonest()};{others} {self.failures.log} tells why each did"
         )
 
-    def _engine(self, first: int, stop: int | None, sink: Sink) -> Engine:
+    def _started(self) -> AbstractContextManager[Pool | None]:
+        return started(self.job, self.settings.workers, self.settings.timeout)
+
+    def _engine(self, first: int, stop: int | None, sink: Sink, pool: Pool | None) -> Engine:
         found, self._begun = self._begun, None
         tasks = Tasks(self.source.inputs(first) if found is None else found, first, stop, self.settings.batch)
-        return Engine(self.job, tasks, sink, self.settings.workers, self.settings.timeout)
+        return Engine(self.job, tasks, sink, self.settings.workers, self.settings.timeout, pool)
 
     def _fix_schema_of_the_whole(
-        self, output: StoreOutput, resumed: Totals, report: Reporter, interrupted: Interruption
+        self, output: StoreOutput, pool: Pool | None, resumed: Totals, report: Reporter, interrupted: Interruption
     ) -> None:
         """Let a part have the schema and the plans that the whole job would have, so that parts can be merged."""
         if output.first is None:
             return
         sink = SchemaOnlySink(output.first, self.settings.batch)
-        engine = self._engine(output.next_input if len(output.first) else 0, None, sink)
+        engine = self._engine(output.next_input if len(output.first) else 0, None, sink, pool)
         engine.run(lambda: report(self._progress(output, resumed, engine)), interrupted, sink.enough)
         self._starting += engine.starting
+        self._notes += engine.notes
+        if output.wants_look:
+            self._look(output, pool, resumed, report, interrupted)
         if len(output.first):
             output.fix_schema()
 
-    def _progress(self, output: StoreOutput, resumed: Totals, engine: Engine | None = None) -> PackProgress:
+    def _look(
+        self, output: StoreOutput, pool: Pool | None, resumed: Totals, report: Reporter, interrupted: Interruption
+    ) -> None:
+        """Look at inputs behind the first ones, all over the source."""
+        assert output.first is not None  # noqa: S101 - for the type checker
+        look = Look(output.first, self.source, self.settings.batch)
+        inputs = look.inputs, self.source.count or 0
+        engine = Engine(self.job, look.tasks, look, self.settings.workers, self.settings.timeout, pool)
+        engine.run(lambda: report(self._progress(output, resumed, engine, inputs)), interrupted, look.enough)
+        self._starting += engine.starting
+        self._notes += engine.notes
+        look.end()
+
+    def _progress(
+        self,
+        output: StoreOutput,
+        resumed: Totals,
+        engine: Engine | None = None,
+        looking_at: tuple[int, int] | None = None,
+    ) -> PackProgress:
         totals = output.done
         self._last = PackProgress(
             inputs=totals.inputs,
@@ -288,6 +325,7 @@ class OneRun:
             resumed=resumed.inputs,
             workers=self.settings.workers,
             waiting_for=None if engine is None else engine.waiting_for(),
+            looking_at=looking_at,
         )
         return self._last
 

@@ -285,6 +285,7 @@ def _estimated(run: OneRun, limit: int, *, stops_at_failures: bool) -> Estimate:
         shard_bytes=settings.options.shard_bytes,
         span=bounds(settings.part, source.count, settings.batch),
         stops_at_failures=stops_at_failures,
+        job=run.now,
         starting=starting,
     )
 

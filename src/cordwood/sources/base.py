@@ -87,6 +87,11 @@ class Source(ABC):
         """How many inputs there are; None if only the end will tell."""
         return None
 
+    @property
+    def indexed(self) -> bool:
+        """Whether `inputs` can begin anywhere at little cost; packing then looks at inputs all over the source."""
+        return self.count is not None
+
     @abstractmethod
     def inputs(self, start: int = 0) -> Iterator[Input]:
         """The inputs in their order, from number `start` on; the same ones in the same order every time."""

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import cordwood as cw
+from cordwood.store.format.manifest import read as read_manifest
+from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing import shard_copy
 from cordwood.store.writing.shard_copy import Rows, copied, pieces

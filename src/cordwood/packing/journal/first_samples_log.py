@@ -41,6 +41,8 @@ class FirstSamplesRecord(NamedTuple):
     waiting: list[WaitingInput]
     samples: list[Any]
     classes: list[str]  # fields whose labels are still those of the source
+    looked: list[int] | None  # the first inputs of the units that the samples are of; None: they are not spread
+    units: int  # that were looked at
 
 
 class FirstSamplesLog:
@@ -62,9 +64,19 @@ class FirstSamplesLog:
             return  # it is done again
 
     def append(
-        self, next_input: int, waiting: Sequence[WaitingInput], samples: Sequence[Any], classes: Sequence[str]
+        self,
+        next_input: int,
+        waiting: Sequence[WaitingInput],
+        samples: Sequence[Any],
+        classes: Sequence[str],
+        looked: Sequence[int] | None = None,
+        units: int = 0,
     ) -> None:
-        """Add inputs and samples; they are on the disk when this returns."""
+        """Add inputs and samples; they are on the disk when this returns.
+
+        For samples from all over the source, `looked` has the first inputs of their units, and `units` is the number
+        of units that were looked at.
+        """
         if self._log is None:
             self._log = Log(self._path, self._size)
         lines = b"".join(line(one.entry) for one in waiting)
@@ -77,6 +89,8 @@ class FirstSamplesLog:
             "numbers": [one.number for one in waiting],
             "sizes": [one.entry.size for one in waiting],  # lines have none for inputs without a name
             "classes": list(classes),
+            "looked": None if looked is None else list(looked),
+            "units": units,
         }
         self._log.add(members, lines, bytes(values))
 
@@ -102,4 +116,8 @@ def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
         place += _SIZE.size
         samples.append(decode_value(values[place : place + size]))
         place += size
-    return FirstSamplesRecord(int(members["next"]), waiting, samples, [str(name) for name in members["classes"]])
+    looked = None if members["looked"] is None else [int(each) for each in members["looked"]]
+    if looked is not None and len(looked) != len(samples):
+        raise FormatError(f"{_NAME}: {len(samples)} samples of {len(looked)} units")
+    classes = [str(name) for name in members["classes"]]
+    return FirstSamplesRecord(int(members["next"]), waiting, samples, classes, looked, int(members["units"]))

@@ -41,7 +41,8 @@ class StoreOutput:
     """The store of a job, and how far the job is.
 
     `progress` counts what has been written. `first` holds the first inputs, and is None once the schema is fixed.
-    `failed` is called for each failed input, in order. If it raises, the whole unit is discarded.
+    `failed` is called for each failed input, in order. If it raises, the whole unit is discarded. If it `looks`, the
+    first samples alone do not fix the schema: results that come behind them wait until `write_first` is called.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class StoreOutput:
         batch: int,
         threads: int,
         failed: OnFailure,
+        looks: bool = False,
     ) -> None:
         self.path = folder.path
         self.progress = ShardProgress(Position(start))
@@ -63,6 +65,8 @@ class StoreOutput:
         self._batch = batch
         self._threads = threads
         self._failed = failed
+        self._looks = looks
+        self._behind: list[tuple[int, Sequence[Input], Result]] = []  # what came behind the first samples
         self._first_log = FirstSamplesLog(self.path)
         self._shard_log: Log | None = None  # of the open shard
         known = folder.manifest is not None and folder.manifest.schema is not None
@@ -71,8 +75,8 @@ class StoreOutput:
         if self._appender.fixed is None:
             self.first = FirstInputs(self._appender, self._first_log, hints)
             self.next_input = self.first.restore(start)
-            if self.first.waiting and self.first.collected.is_full:
-                self._write_first()
+            if self.first.waiting and self.first.collected.is_full and not looks:
+                self.write_first()
             return
         self._first_log.remove()
         if left is not None:
@@ -111,6 +115,11 @@ class StoreOutput:
             progress.lines.add(entry)
 
     @property
+    def wants_look(self) -> bool:
+        """Whether the first samples have come, and others from behind them are to be looked at."""
+        return self._looks and self.first is not None and self.first.collected.is_full
+
+    @property
     def fixed(self) -> FixedSchema | None:
         """Schema and plans, once they are known."""
         return self._appender.fixed
@@ -138,11 +147,14 @@ class StoreOutput:
         if isinstance(result, RawResult):
             place = 0
             while self.first is not None and place < len(inputs):
+                if self.wants_look:
+                    self._behind.append((first + place, inputs[place:], result.behind(place)))
+                    return
                 unit = range(place, min(place + self._batch, len(inputs)))
                 self._collect(self.first, first, inputs, result, unit)
                 place = unit.stop
-                if self.first.collected.is_full:
-                    self._write_first()
+                if self.first.collected.is_full and not self._looks:
+                    self.write_first()
             if self.first is not None:
                 return
             first, inputs, result = first + place, inputs[place:], self._encoded(result, place)
@@ -190,12 +202,15 @@ class StoreOutput:
         first, self.first = self.first, None
         return first, prepared
 
-    def _write_first(self) -> None:
-        """Fix schema and plans by the first inputs, and write these."""
+    def write_first(self) -> None:
+        """Fix schema and plans by the first inputs, and write these and what has come behind them."""
         first, prepared = self.fix_schema()
         for sample in prepared:  # they made the schema, so they fit it: an error here is not an input's failure
             self._encoder.add(sample)
         self._write(*first.waited(), self._encoder.encoded(), [sample.nbytes for sample in prepared])
+        behind, self._behind = self._behind, []
+        for each in behind:
+            self.take(*each)
 
     def _write(
         self, first: int, inputs: Sequence[Input], counts: list[int], parts: list[Encoded], raw_sizes: list[int]
@@ -279,7 +294,7 @@ class StoreOutput:
     def finish(self) -> None:
         """All inputs have come: the last shard, however small, is in its place when this returns."""
         if self.first is not None and len(self.first):
-            self._write_first()
+            self.write_first()
         if self.first is None:
             self._commit()
             self._appender.writing.shards.finish()

@@ -29,9 +29,10 @@ class Estimate(Printed):
         found.epochs                       # from how many epochs on packing pays off; None: never
 
     ``inputs`` of ``of_inputs`` were tried, ``samples`` came of them, with ``raw_bytes`` of values that took
-    ``stored_bytes``; the files they were read from have ``file_bytes``, None where there are no files. Times are
-    seconds a sample on one core: ``preprocess_seconds`` to read and transform, ``encode_seconds`` to encode, and
-    ``read_seconds`` to read it back in batches of 64. ``starting_seconds`` are those until workers can begin, 0 where
+    ``stored_bytes``; beside these a store has ``fixed_bytes``, and ``bytes_per_shard`` for every ``shard_bytes``. The
+    files they were read from have ``file_bytes``, None where there are no files. Times are seconds a sample on one
+    core: ``preprocess_seconds`` to read and transform, ``encode_seconds`` to encode, and ``read_seconds`` to read it
+    back in batches of 64. ``starting_seconds`` are those until workers can begin, 0 where
     they do not matter; ``stops_at_failures`` tells whether packing would stop at inputs like those that ``failed``.
     ``notes`` are what else to know, such as inputs of which the first frame alone was read.
     """
@@ -54,6 +55,9 @@ class Estimate(Printed):
     workers: int
     free_bytes: int
     inspection: StoreInspection
+    fixed_bytes: int = 0
+    bytes_per_shard: int = 0
+    shard_bytes: int = 1 << 26
     starting_seconds: float = 0.0
     stops_at_failures: bool = False
     notes: tuple[str, ...] = ()
@@ -68,7 +72,10 @@ class Estimate(Printed):
     @property
     def all_bytes(self) -> int | None:
         """Bytes that the store would take."""
-        return self._scaled(self.stored_bytes)
+        growing = self._scaled(self.stored_bytes)
+        if growing is None:
+            return None
+        return growing + self.fixed_bytes + max(1, -(-growing // self.shard_bytes)) * self.bytes_per_shard
 
     @property
     def all_seconds(self) -> float | None:
@@ -175,7 +182,7 @@ class Estimate(Printed):
         yield "values", _each(self.raw_bytes, self.samples), self._all(self.raw_bytes), ""
         if self.torch_save_bytes is not None:
             yield "as .pt files", _each(self.torch_save_bytes, self.samples), self._all(self.torch_save_bytes), ""
-        yield "store", _each(self.stored_bytes, self.samples), self._all(self.stored_bytes), self._space()
+        yield "store", _each(self.stored_bytes, self.samples), self._all_stored(), self._space()
         if self.all_seconds is not None:
             yield (
                 "time to pack",
@@ -192,6 +199,9 @@ class Estimate(Printed):
     def _all(self, number: int) -> str:
         scaled = self._scaled(number)
         return "" if scaled is None else human(scaled)
+
+    def _all_stored(self) -> str:
+        return "" if self.all_bytes is None else human(self.all_bytes)
 
     def _space(self) -> str:
         return f"{human(self.free_bytes)} free on its disk"

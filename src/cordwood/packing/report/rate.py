@@ -33,6 +33,8 @@ class PackProgress:
     one began, and ``seconds`` are those of this run. ``of_inputs`` is None where nobody knows how many there are;
     ``workers`` are the processes that do the work. Where none of them has finished anything for five seconds,
     ``waiting_for`` is the input that one has worked on longest, and for how many seconds; else it is None.
+    While codecs are being chosen on inputs from all over the source, ``looking_at`` is how many these are, and of how
+    many; else it is None.
     """
 
     inputs: int = 0
@@ -47,6 +49,7 @@ class PackProgress:
     resumed: int = 0
     workers: int = 0
     waiting_for: tuple[str, float] | None = None
+    looking_at: tuple[int, int] | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -104,7 +107,7 @@ def parts(state: PackProgress, pace: RateMeter, longest_name: int = 1000) -> lis
     rate, left = pace.samples_per_second, pace.seconds_left(state)
     told = [
         *_counted(state),
-        _starting(state),
+        _looking(state) or _starting(state),
         _waiting(state, longest_name),
         f"{rate_text(rate)} samples/s" if rate else "",
         "" if left is None else f"{clock_text(left)} left",
@@ -158,6 +161,14 @@ def _starting(state: PackProgress) -> str:
     if not state.workers or state.inputs > state.resumed or state.waiting_for is not None:
         return ""
     return f"starting {state.workers} worker{'s' * (state.workers > 1)}"
+
+
+def _looking(state: PackProgress) -> str:
+    """Codecs are chosen before the first shard is written."""
+    if state.looking_at is None:
+        return ""
+    inputs, of_inputs = state.looking_at
+    return f"looking at {inputs:,} of {of_inputs:,} inputs to choose codecs"
 
 
 def _waiting(state: PackProgress, longest_name: int) -> str:

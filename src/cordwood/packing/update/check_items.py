@@ -10,7 +10,7 @@ this way, with other random numbers.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,8 @@ from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED, ShardInputs
 from cordwood.packing.workers.engine import Engine
 from cordwood.packing.workers.interrupt import Interruption
-from cordwood.packing.workers.tasks import Tasks
+from cordwood.packing.workers.spread import SpreadTasks
 from cordwood.packing.workers.work import EncodedResult, Job, Result
-from cordwood.packing.workers.worker import Task
 from cordwood.sources import Input, Source
 from cordwood.store.format import manifest, shard_index
 from cordwood.store.format.rows import RowLayout
@@ -34,7 +33,6 @@ from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.shard_copy import opened_shard
 
 _MOST = 8  # units that are made again: batches, or single inputs
-_NEAR = 64  # inputs that are skipped rather than asking the source for its inputs anew
 
 Step = Callable[[tuple[str, float] | None], object]  # gets the input that is waited for, and for how many seconds
 
@@ -78,30 +76,6 @@ class _MadeAgain:
 
     def checkpoint(self) -> None:
         """Nothing is kept for another process."""
-
-
-class _Units(Tasks):
-    """Units of a source that need not follow each other; each is a task."""
-
-    def __init__(self, source: Source, firsts: Sequence[int], batch: int) -> None:
-        super().__init__(iter(()), firsts[0], None, batch)
-        self._firsts = firsts
-        self._tasks = self._made(source, batch)
-
-    def _made(self, source: Source, batch: int) -> Iterator[tuple[Task, list[Input]]]:
-        found, at = source.inputs(self.first), self.first
-        for first in self._firsts:
-            if first - at > _NEAR:
-                found, at = source.inputs(first), first
-            unit = list(islice(found, first - at, first - at + batch))
-            at = first + batch
-            yield Task(first, [one.handle for one in unit]), unit
-
-    def next(self) -> tuple[Task, list[Input]] | None:
-        return next(self._tasks, None)
-
-    def behind(self, end: int) -> int:
-        return next((first for first in self._firsts if first >= end), end)
 
 
 def check_items(store: Path, source: Source, job: Job, workers: int, timeout: float | None, report: Step) -> None:
@@ -196,7 +170,7 @@ def _differing(
         return
     stored = manifest.read(store)
     again = _MadeAgain(FixedSchema.load(store, stored))
-    engine = Engine(job, _Units(source, firsts, job.batch), again, min(workers, 1), timeout)
+    engine = Engine(job, SpreadTasks(source, firsts, job.batch), again, min(workers, 1), timeout)
     with Interruption() as interrupted:
         engine.run(lambda: report(engine.waiting_for()), interrupted)
     for first, made in again.units.items():

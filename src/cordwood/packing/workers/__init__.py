@@ -3,6 +3,7 @@
 Reading order:
 
 * ``tasks`` - cuts the inputs into tasks of a sensible size
+* ``spread`` - units of inputs that are spread over a source
 * ``engine`` - the loop of a job: tasks to workers, results in order to the output
 * ``pool`` - starts worker processes, and replaces those that die
 * ``wire`` - messages through a pipe, large buffers without a copy

@@ -6,8 +6,8 @@ engine.run(report, interrupted)
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Protocol
 
 from cordwood.errors import CordwoodError, PackError
@@ -48,15 +48,37 @@ class Sink(Protocol):
         """Make sure of what has come."""
 
 
-class Engine:
-    """Does tasks; `workers` is 0 for a job without other processes, which cannot have a `timeout`."""
+@contextmanager
+def started(job: Job, workers: int, timeout: float | None) -> Iterator[Pool | None]:
+    """The processes of a job, for several engines that run one after the other; None for a job without any."""
+    if not workers:
+        yield None
+        return
+    with Pool(job, workers, timeout) as pool:
+        yield pool
 
-    def __init__(self, job: Job, tasks: Tasks, output: Sink, workers: int, timeout: float | None = None) -> None:
+
+class Engine:
+    """Does tasks; `workers` is 0 for a job without other processes, which cannot have a `timeout`.
+
+    The processes are those of `pool`, or are started for each `run`. A run that had enough can be gone on with.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        tasks: Tasks,
+        output: Sink,
+        workers: int,
+        timeout: float | None = None,
+        pool: Pool | None = None,
+    ) -> None:
         self._job = job
         self._tasks = tasks
         self._output = output
         self._workers = workers
         self._timeout = timeout
+        self._given = pool
         self._pool: Pool | None = None
         self._heard_at = time.monotonic()  # of a result, or of the beginning
         self._next = tasks.first  # the input that is to be written next
@@ -76,11 +98,12 @@ class Engine:
     def run(self, report: Step, interrupted: Callable[[], bool], enough: Callable[[], bool] = lambda: False) -> None:
         """Until all inputs are done, or enough of them, or something comes in between.
 
+        Where there are enough, tasks that are under way are ended, and their results go to the output.
         What was written can be gone on with in any case.
         """
         try:
             if self._workers:
-                self._with_workers(report, lambda: interrupted() or enough())
+                self._with_workers(report, interrupted, enough)
             else:
                 self._alone(report, lambda: interrupted() or enough())
         except BaseException:
@@ -103,14 +126,16 @@ class Engine:
             self._output.take(task.first, _told(inputs, result), result)
             self._tick(report)
 
-    def _with_workers(self, report: Step, stop: Callable[[], bool]) -> None:
+    def _with_workers(self, report: Step, interrupted: Callable[[], bool], enough: Callable[[], bool]) -> None:
         began = time.monotonic()
-        with Pool(self._job, self._workers, self._timeout) as pool:
+        given = self._given
+        with started(self._job, self._workers, self._timeout) if given is None else nullcontext(given) as pool:
+            assert pool is not None  # noqa: S101 - for the type checker
             self._pool, self._heard_at = pool, began
-            while not stop():
+            while not interrupted():
                 pool.fix_schema(self._output.fixed)
-                self._submit(pool)
-                if self._has_ended and not self._under_way:
+                self._submit(pool, enough())
+                if not self._under_way and (self._has_ended or enough()):
                     break
                 for event in pool.wait(_WAIT):
                     if not self.starting and isinstance(event, Finished):
@@ -118,13 +143,13 @@ class Engine:
                     self._on_event(event)
                 self._tick(report)
 
-    def _submit(self, pool: Pool) -> None:
+    def _submit(self, pool: Pool, again_only: bool) -> None:
         """Keep the workers busy, as long as what they do can be kept."""
         while pool.has_room:
             if self._again:
                 self._again.sort(key=lambda each: each[0].first)
                 task, inputs = self._again.pop(0)
-            elif self._has_ended or not self._has_room:
+            elif again_only or self._has_ended or not self._has_room:
                 return
             else:
                 found = self._tasks.next()

@@ -72,6 +72,17 @@ class RawResult(InputResults):
         self.samples.append([])
         self._fail(made)
 
+    def behind(self, start: int) -> "RawResult":
+        """The results of the inputs from place `start` on."""
+        return RawResult(
+            self.counts[start:],
+            {place - start: failure for place, failure in self.failures.items() if place >= start},
+            {place - start for place in self.more_frames if place >= start},
+            self.seconds,
+            self.samples[start:],
+            self.labels_kept,
+        )
+
     @classmethod
     def of_failures(cls, failures: Sequence[Failure]) -> "RawResult":
         """Inputs all of which failed."""

@@ -125,6 +125,10 @@ class IterableSource(Source):
                 return None
         return None
 
+    @property
+    def indexed(self) -> bool:
+        return isinstance(self._iterable, list | tuple)
+
     def inputs(self, start: int = 0) -> Iterator[Input]:
         iterator = self._iterator()
         skipped = sum(1 for _ in islice(iterator, start))

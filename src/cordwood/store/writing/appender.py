@@ -187,9 +187,9 @@ class Appender:
             self.writing.chunk.add_rows(*columns)
             self.writing.taken += columns.count
 
-    def fix(self, preparer: Preparer, samples: Sequence[Prepared]) -> None:
-        """Fix schema and plans, by what `FirstSamples.prepare` returned."""
-        fixed = FixedSchema.choose(self.path, self.collecting.options, preparer, samples)
+    def fix(self, preparer: Preparer, samples: Sequence[Prepared], others: Sequence[Prepared] = ()) -> None:
+        """Fix schema and plans, by what `FirstSamples.prepare` returned, or by some of it before the others."""
+        fixed = FixedSchema.choose(self.path, self.collecting.options, preparer, samples, others)
         self.state = Writing(self.path, fixed, self._threads, 0, 0)
 
     @property

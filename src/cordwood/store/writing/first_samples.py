@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from cordwood import codecs
-from cordwood.codecs import DTYPES, Goal, Plan, fallback
+from cordwood.codecs import DTYPES, Array, Goal, Plan, fallback
 from cordwood.common.text import brief
 from cordwood.errors import FormatError
 from cordwood.store.format import plan_files
@@ -231,8 +231,18 @@ class FixedSchema(NamedTuple):
         }
 
     @classmethod
-    def choose(cls, store: Path, options: Options, preparer: Preparer, samples: Sequence[Prepared]) -> "FixedSchema":
-        """Choose the plans by these samples, and write them and the manifest, durably."""
+    def choose(
+        cls,
+        store: Path,
+        options: Options,
+        preparer: Preparer,
+        samples: Sequence[Prepared],
+        others: Sequence[Prepared] = (),
+    ) -> "FixedSchema":
+        """Choose the plans by these samples, and write them and the manifest, durably.
+
+        `others` count for fields that none of the samples has.
+        """
         manifest = options.manifest()
         plans: list[Plan] = []
         entries: list[FieldEntry] = []
@@ -241,7 +251,7 @@ class FixedSchema(NamedTuple):
             wanted: Goal = "raw" if field.keep_encoded else field.goal or manifest.goal
             name = None
             if leaf.stored is not None:
-                arrays = [array for sample in samples if (array := sample.arrays[leaf.frame]) is not None]
+                arrays = _arrays(samples, leaf.frame) or _arrays(others, leaf.frame)
                 if arrays:
                     plans.append(codecs.plan(arrays, wanted, dtype=leaf.stored, own=True))
                     name = plan_files.write(store, plans[-1])
@@ -274,3 +284,7 @@ class FixedSchema(NamedTuple):
                 )
             plans.append(plan)
         return fixed
+
+
+def _arrays(samples: Sequence[Prepared], frame: int) -> list[Array]:
+    return [array for sample in samples if (array := sample.arrays[frame]) is not None]
