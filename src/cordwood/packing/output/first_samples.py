@@ -17,7 +17,6 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
-from cordwood.errors import UsageError
 from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
 from cordwood.packing.workers.spread import SpreadTasks, spread
 from cordwood.packing.workers.work import RawResult, Result
@@ -140,10 +139,7 @@ class FirstInputs:
         self.collected.hints = self._hints
         count = len(self)
         looked = [sample for _, sample in sorted(self.looked, key=itemgetter(0))]
-        try:
-            preparer, prepared = self.collected.prepare(looked)
-        except UsageError:  # what does not go together with the first samples fails when it is its turn
-            preparer, prepared = self.collected.prepare()
+        preparer, prepared = self.collected.prepare(looked=looked)
         first, spread_out = prepared[:count], prepared[count:]
         chosen = range(count) if self.chosen is None else sorted(spread(0, count, 1, self.chosen))
         self._appender.fix(preparer, [*(first[number] for number in chosen), *spread_out], first)
@@ -168,12 +164,16 @@ class Look:
         wanted = max(wanted, batch * min(_FEWEST_UNITS, -(-units // _BATCHES_SHARE)))
         self._firsts = spread(0, count, batch, wanted)
         self._most = max(1, first_samples.MAX_FIRST_SAMPLES // max(1, len(self._firsts)))  # samples of a unit
-        behind = [number for number in self._firsts if number >= first.next_input]
-        self.inputs = min(count, len(behind) * batch)
-        self.tasks = SpreadTasks(source, behind[first.units :], batch)
+        self._behind = [number for number in self._firsts if number >= first.next_input]
+        self.inputs = min(count, len(self._behind) * batch)
+        self.tasks = SpreadTasks(source, self._behind[first.units :], batch)
 
     def enough(self) -> bool:
-        """Whether no more samples are needed."""
+        """Whether no more samples are needed, or there are none."""
+        return self._first.units >= len(self._behind) or self._is_full
+
+    @property
+    def _is_full(self) -> bool:
         full = len(self._first.looked) >= first_samples.MAX_FIRST_SAMPLES
         return full or self._first.looked_bytes >= first_samples.MAX_FIRST_BYTES
 
@@ -197,7 +197,7 @@ class Look:
         first, behind = self._first, 0
         of_first = 0  # units before the last one that was looked at
         for number in self._firsts:
-            if behind == first.units and self.enough():
+            if behind == first.units and self._is_full:
                 break
             behind += number >= first.next_input
             of_first += number < first.next_input

@@ -63,6 +63,10 @@ class Remaining(Source):
             return self._source.count
         return plan.finished + len(plan.unfinished) + int((~plan.listed).sum())
 
+    @property
+    def indexed(self) -> bool:
+        return self._source.indexed
+
     def inputs(self, start: int = 0) -> Iterator[Input]:
         plan = self._plan
         if plan.listed is None:

@@ -110,7 +110,8 @@ class Engine:
             with suppress(CordwoodError):  # what went wrong first is told
                 self._output.checkpoint()
             raise
-        self._output.checkpoint()
+        if interrupted() or not enough():  # else the job goes on at once, and has its checkpoints when it is time
+            self._output.checkpoint()
         if interrupted():
             raise KeyboardInterrupt
 

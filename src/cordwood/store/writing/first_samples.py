@@ -32,7 +32,7 @@ from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import ARRAYS, DICTS, MOST_COLUMN_BYTES, Node
 from cordwood.store.schema.schema import ABSENT, PRESENT, Schema, SchemaNode
 from cordwood.store.values.arrays import Array
-from cordwood.store.writing.infer import infer, observe
+from cordwood.store.writing.infer import fitting, infer, observe
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
 
@@ -98,9 +98,17 @@ class FirstSamples:
         self.samples.append(snapshot(sample))
         self._nbytes += nbytes
 
-    def prepare(self, more: Sequence[Any] = ()) -> tuple[Preparer, list[Prepared]]:
-        """Infer the schema of what was kept and of more samples that complete it, and prepare all of these."""
+    def prepare(self, more: Sequence[Any] = (), looked: Sequence[Any] = ()) -> tuple[Preparer, list[Prepared]]:
+        """Infer the schema of what was kept and of more samples that complete it, and prepare all of these.
+
+        Samples `looked` at elsewhere follow. They may bring fields that the first samples lack, and nothing else: one
+        that lacks a field of theirs, or has another type there, is refused when it comes, as without a look.
+        """
         samples = [*self.samples, *more]
+        first = len(samples)
+        if looked:
+            hinted = {**self.hints, **self.options.fields}
+            samples += fitting(samples, looked, frozenset(name for name, field in hinted.items() if field.varies))
         fields = dict(self.options.fields)
         asked = {name for name, field in fields.items() if field.optional or field.varies}
         schema = infer(samples, fields)
@@ -110,7 +118,7 @@ class FirstSamples:
         integers = {leaf.name for leaf in schema.leaves if leaf.node.dtype.startswith(("int", "uint"))}
         fields |= {name: field for name, field in self.hints.items() if name in integers - fields.keys()}
         prepared = [Preparer(schema, fields).prepare(sample) for sample in samples]
-        optional = _optional(schema, prepared, asked)
+        optional = _optional(schema, prepared[:first], asked)
         with_columns = self._with_columns(schema, fields, prepared)
         if with_columns != schema:
             prepared = [Preparer(with_columns, fields).prepare(sample) for sample in samples]

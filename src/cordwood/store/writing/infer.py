@@ -12,6 +12,7 @@ comes, as "any". Arrays may have other shapes in every sample.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +58,27 @@ def infer(samples: Iterable[Any], fields: Mapping[str, Field] | None = None) -> 
     plain = Schema(root)
     _check_fields(plain, given)
     return Schema(root, {name: field.store_as for name, field in given.items() if field.store_as is not None})
+
+
+def fitting(samples: Iterable[Any], more: Iterable[Any], varying: frozenset[str]) -> list[Any]:
+    """Those of `more` that may add fields to the structure of the samples, but change none that these have."""
+    root = reduce(_join, (observe(sample, varying) for sample in samples))
+    found = []
+    for sample in more:
+        joined = _join(root, observe(sample, varying))
+        if _extends(joined, root):
+            root = joined
+            found.append(sample)
+    return found
+
+
+def _extends(node: Node, of: Node) -> bool:
+    if of.kind not in CONTAINERS:
+        return of.kind == "none" or node == of
+    if (node.kind, node.name) != (of.kind, of.name):
+        return False
+    below = dict(zip(node.labels, node.items, strict=True))
+    return all(_extends(below[label], item) for label, item in zip(of.labels, of.items, strict=True))
 
 
 def observe(sample: Any, varying: frozenset[str]) -> Node:
