@@ -32,8 +32,8 @@ def rows_of(sizes: np.ndarray, tags: np.ndarray, layout: RowLayout = LAYOUT, see
     starts = np.concatenate([[HEADER_SIZE], ends[:-1, -1] if sizes.size else np.full(count - 1, HEADER_SIZE)])
     offsets = np.concatenate([starts[:, None], ends], axis=1).astype(np.uint64)
     chance = np.random.default_rng(seed)
-    columns = [chance.bytes(layout.columns_size) for _ in range(count)]
-    states = [bytes(layout.states_size)] * count
+    columns = chance.integers(0, 256, (count, layout.columns_size), np.uint8)
+    states = np.zeros((count, layout.states_size), np.uint8)
     return layout.pack_rows(0, offsets, tags.astype(np.uint32), columns, states)
 
 

@@ -31,7 +31,6 @@ from cordwood.store.format.rows import APART_BYTES, unpack_states
 from cordwood.store.schema.field import Field
 from cordwood.store.schema.node import ARRAYS, DICTS, MOST_COLUMN_BYTES, Node
 from cordwood.store.schema.schema import ABSENT, PRESENT, Schema, SchemaNode
-from cordwood.store.values.arrays import Array
 from cordwood.store.writing.infer import fitting, infer, observe
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
