@@ -489,8 +489,9 @@ class Sample(Row):
         """The value of a leaf that is present."""
         node = self.schema.leaves[number]
         if number in self.apart:
-            check(not self.apart[number][10:11] or self.apart[number][10] & 1 == 0, 21, "it needs a plan")
-            return frame_value(self.frame_array(self.apart[number], number), node.dtype, node)
+            frame = self.apart[number]
+            check(len(frame) > 10 and not frame[10] & 1, 21, "it is too short, or names a plan")
+            return frame_value(self.frame_array(frame, number), node.dtype, node)
         if node.is_column:
             place = self.schema.columns.index(number)
             start, end = self.schema.column_starts[place : place + 2]

@@ -100,12 +100,13 @@ def tag_of(frame: bytes) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """What a sample is made of; `tags` are those of the frames unless given."""
+    """What a sample is made of; `tags` are those of the frames unless given, `apart` follows the frames."""
 
     frames: Sequence[bytes] = ()
     columns: bytes = b""
     states: Sequence[int] = ()
     tags: Sequence[int] | None = None
+    apart: Sequence[bytes] = ()
 
     def packed(self, number: int, start: int) -> bytes:
         """The row, where its first frame begins at `start`."""
@@ -128,7 +129,7 @@ def shard(rows: Sequence[Row], header: bytes | None = None, footer: bytes | None
     packed = []
     for number, row in enumerate(rows):
         packed.append(row.packed(number, len(data)))
-        data += b"".join(row.frames)
+        data += b"".join((*row.frames, *row.apart))
     footer = canonical({"fields": [], "plans": []}) if footer is None else footer
     all_rows, checksums = b"".join(packed), b"".join(row[-4:] for row in packed)
     size = len(data) + len(all_rows) + len(footer) + 48
