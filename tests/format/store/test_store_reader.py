@@ -65,7 +65,7 @@ def assert_footer_is_right(store: Any, place: int) -> None:
     stored = sum(
         entry["stored_bytes"] for number, entry in enumerate(footer["fields"]) if number in store.schema.frames
     )
-    assert stored == shard.rows_at - 32
+    assert stored == shard.frames_end - 32
     plans = {path.stem for path in (store.path / "plans").glob("*.json")}
     assert set(footer["plans"]) <= plans
 

@@ -14,6 +14,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import torch
@@ -59,6 +60,7 @@ class Calls:
     def __init__(self, last: int | None) -> None:
         self.count = 0
         self._last = last
+        self._lock = threading.Lock()
         self._originals = {name: getattr(os, name) for name in CALLS}
         self._process = os.getpid()
         for name in CALLS:
@@ -66,8 +68,10 @@ class Calls:
 
     def _counted(self, original: Any) -> Any:
         def counted(*args: Any, **options: Any) -> Any:
-            self.count += 1
-            if self.count == self._last:
+            with self._lock:  # a thread writes shards beside the one that appends
+                self.count += 1
+                is_last = self.count == self._last
+            if is_last:
                 os.kill(self._process, signal.SIGKILL)
             return original(*args, **options)
 
