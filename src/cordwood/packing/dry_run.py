@@ -11,7 +11,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -28,7 +28,7 @@ from cordwood.packing.journal.failure import Failure, absence
 from cordwood.packing.journal.inputs import InputEntry, Lines, Position, Totals
 from cordwood.packing.journal.job_file import JobFile
 from cordwood.packing.output.empty_source import nothing_in
-from cordwood.packing.output.first_samples import hints_of
+from cordwood.packing.output.first_samples import choosing_of_unit, hints_of, units_to_look_at
 from cordwood.packing.report.estimate import Estimate
 from cordwood.packing.report.summary import frames_note, torch_save_bytes
 from cordwood.packing.transform.transform import Transform
@@ -44,7 +44,7 @@ from cordwood.store.format.folder import open_folder
 from cordwood.store.format.shard_file import HEADER_SIZE, read_ends, shard_name
 from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.encode import SampleEncoder
-from cordwood.store.writing.first_samples import FixedSchema, snapshot
+from cordwood.store.writing.first_samples import MAX_FIRST_SAMPLES, FixedSchema, is_enough, snapshot
 from cordwood.store.writing.options import checked_options
 
 READ_BATCH = 64
@@ -173,12 +173,14 @@ def estimate(
         appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False)
         appender.collecting.hints = hints_of(source)
         try:
-            spread_out = _SpreadOut(appender)
-            for first, unit in _units(source, begin, end, limit, batch):
-                for sample in tries.do(first, unit):
-                    spread_out.append(first, sample)
+            looked = _looked_at(source, span, limit, batch)
+            first_samples = _FirstSamples(appender, looked)
+            for first, unit in _units(source, begin, end, limit, batch, looked):
+                samples = tries.do(first, unit)
+                first_samples.append(first, samples)
+                for sample in samples:
                     kept.add(sample)
-            spread_out.hand_over()
+            first_samples.hand_over()
             appender.finish()
             fixed = appender.fixed
         finally:
@@ -217,8 +219,21 @@ def estimate(
     return replace(found, starting_seconds=starting())
 
 
-def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) -> Iterator[tuple[int, list[Input]]]:
-    """Units of inputs, one from each of as many stretches; the first ones if nobody knows how many there are."""
+def _looked_at(source: Source, span: tuple[int, int | None], limit: int, batch: int) -> list[int]:
+    """The units that choose codecs in packing, if that has not all inputs in hand, and so many may be tried."""
+    if not source.indexed or span != (0, None) or (source.count or 0) <= MAX_FIRST_SAMPLES:
+        return []
+    units = units_to_look_at(source.count or 0, batch)
+    return units if len(units) * batch <= limit else []
+
+
+def _units(
+    source: Source, begin: int, end: int | None, limit: int, batch: int, looked: Sequence[int]
+) -> Iterator[tuple[int, list[Input]]]:
+    """Units of inputs, one from each of as many stretches; the first ones if nobody knows how many there are.
+
+    Those that are `looked` at in packing come first, and stand for their stretches.
+    """
     if end is None:
         found = islice(source.inputs(begin), limit)
         first = begin
@@ -227,32 +242,55 @@ def _units(source: Source, begin: int, end: int | None, limit: int, batch: int) 
             first += len(unit)
         return
     firsts = spread(begin, end, batch, limit)
-    for first in firsts if source.indexed else sorted(firsts):
+    units = -(-(end - begin) // batch)
+    stretches = {first: (((first - begin) // batch + 1) * len(firsts) - 1) // units for first in (*firsts, *looked)}
+    taken = {stretches[first] for first in looked}
+    chosen = [*looked, *(first for first in firsts if stretches[first] not in taken)][: len(firsts)]
+    for first in chosen if source.indexed else sorted(chosen):
         yield first, list(islice(source.inputs(first), min(batch, end - first)))
 
 
-class _SpreadOut:
-    """Hands samples to an appender: first as many as choose codecs, in the order of the source."""
+class _FirstSamples:
+    """Hands samples to an appender: at first so many that they fix the schema, in the order of the source.
 
-    def __init__(self, appender: Appender) -> None:
+    Of these the samples of the units that are `looked` at in packing choose codecs; all, if there are none of these.
+    """
+
+    def __init__(self, appender: Appender, looked: Sequence[int]) -> None:
         self._appender = appender
-        self._samples: list[tuple[int, Any]] = []
+        self._looked = frozenset(looked)
+        self._waiting: list[tuple[int, bool, Any]] = []  # units, whether they choose codecs, and samples
         self._nbytes = 0
+        self._choosing = self._choosing_bytes = 0
 
-    def append(self, first: int, sample: Any) -> None:
-        """A sample of the unit that begins with input `first`."""
-        if self._appender.fixed is not None:
-            self._appender.append(sample)
-            return
-        self._nbytes += self._appender.collecting.check(sample)
-        self._samples.append((first, snapshot(sample)))
-        if self._appender.collecting.is_full_with(len(self._samples), self._nbytes):
-            self.hand_over()
+    def append(self, first: int, samples: Sequence[Any]) -> None:
+        """The samples of the unit that begins with input `first`."""
+        chosen = list(range(len(samples)))
+        if self._looked:
+            enough = first not in self._looked or is_enough(self._choosing, self._choosing_bytes)
+            chosen = [] if enough else choosing_of_unit(len(samples), len(self._looked))
+        for number, sample in enumerate(samples):
+            if self._appender.fixed is not None:
+                self._appender.append(sample)
+                continue
+            nbytes = self._appender.collecting.check(sample)
+            self._waiting.append((first, number in chosen, snapshot(sample)))
+            self._nbytes += nbytes
+            self._choosing += number in chosen
+            self._choosing_bytes += nbytes * (number in chosen)
+            if is_enough(len(self._waiting), self._nbytes):
+                self.hand_over()
 
     def hand_over(self) -> None:
         """There are enough, or no more."""
-        samples, self._samples = sorted(self._samples, key=itemgetter(0)), []
-        for _, sample in samples:
+        if not self._waiting:
+            return
+        waiting, self._waiting = sorted(self._waiting, key=itemgetter(0)), []
+        collecting = self._appender.collecting
+        preparer, prepared = collecting.prepare([sample for _, _, sample in waiting])
+        chosen = [one for one, (_, chooses, _) in zip(prepared, waiting, strict=True) if chooses]
+        self._appender.fix(preparer, chosen, prepared)
+        for _, _, sample in waiting:
             self._appender.append(sample)
 
 

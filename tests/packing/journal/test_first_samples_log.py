@@ -46,11 +46,15 @@ ENTRIES = st.builds(
     SIZES,
     st.integers(FAILED, 5),
 )
-PARTS = st.tuples(
-    st.integers(0, 1 << 60),
-    st.lists(st.builds(WaitingInput, st.integers(0, 1 << 60), ENTRIES), max_size=4),
-    st.lists(values(), max_size=4),
-    st.lists(st.text(max_size=3), max_size=2),
+PARTS = st.lists(st.tuples(values(), st.integers(0, 1 << 60)), max_size=4).flatmap(
+    lambda samples: st.tuples(
+        st.integers(0, 1 << 60),
+        st.lists(st.builds(WaitingInput, st.integers(0, 1 << 60), ENTRIES), max_size=4),
+        st.just([sample for sample, _ in samples]),
+        st.lists(st.text(max_size=3), max_size=2),
+        st.just([unit for _, unit in samples]),
+        st.none() | st.integers(0, 1 << 60),
+    )
 )
 
 
@@ -67,8 +71,9 @@ def test_what_is_added_comes_back_to_another_process(parts: list[Any], before: i
             log.close()
         found = list(FirstSamplesLog(made).read())
         assert len(found) == len(parts)
-        for part, (next_input, waiting, samples, classes) in zip(found, parts, strict=True):
+        for part, (next_input, waiting, samples, classes, units, looked) in zip(found, parts, strict=True):
             assert (part.next_input, part.waiting, part.classes) == (next_input, waiting, classes)
+            assert (part.units, part.looked) == (units, looked)
             assert len(part.samples) == len(samples)
             for one, other in zip(samples, part.samples, strict=True):
                 assert_same_sample(one, other)
@@ -83,9 +88,8 @@ def written(folder: Path) -> Path:
     """A log of three parts."""
     log = FirstSamplesLog(folder)
     for number in range(3):
-        log.append(
-            number + 1, [WaitingInput(number, InputEntry("a", 1, 2, 1))], [{"x": torch.arange(number)}], ["label"]
-        )
+        waiting = [WaitingInput(number, InputEntry("a", 1, 2, 1))]
+        log.append(number + 1, waiting, [{"x": torch.arange(number)}], ["label"], [number])
     log.close()
     return folder / LOG
 
@@ -114,7 +118,7 @@ def _parts_in(path: Path, data: bytes) -> int:
     return len(list(FirstSamplesLog(path.parent).read()))
 
 
-GOOD: dict[str, Any] = {"next": 4, "numbers": [3], "sizes": [1], "classes": []}
+GOOD: dict[str, Any] = {"next": 4, "numbers": [3], "sizes": [1], "classes": [], "units": [], "looked": None}
 LINE = b'["b", 1, 2, 1]\n'
 
 
@@ -124,12 +128,15 @@ LINE = b'["b", 1, 2, 1]\n'
         ([], LINE, b""),
         ({**GOOD, "next": None}, LINE, b""),
         ({**GOOD, "next": float("inf")}, LINE, b""),
-        ({"numbers": [3], "sizes": [1], "classes": []}, LINE, b""),
+        ({name: GOOD[name] for name in GOOD if name != "next"}, LINE, b""),
         ({**GOOD, "sizes": []}, LINE, b""),
         ({**GOOD, "sizes": ["x"]}, LINE, b""),
         ({**GOOD, "numbers": [3, 4]}, LINE, b""),
         ({**GOOD, "numbers": ["x"]}, LINE, b""),
         ({**GOOD, "classes": 7}, LINE, b""),
+        ({**GOOD, "units": [3]}, LINE, b""),
+        ({**GOOD, "units": None}, LINE, b""),
+        ({**GOOD, "looked": "x"}, LINE, b""),
         (GOOD, b"", b""),
         (GOOD, b"nonsense\n", b""),
         (GOOD, b'["../b", 1, 2, 1]\n', b""),
@@ -150,7 +157,7 @@ def test_a_part_that_cannot_be_understood_is_passed_over(
     first = FirstSamplesLog(folder)
     assert [part.next_input for part in first.read()] == [1, 2, 3]
     # What is added now stands in its place.
-    first.append(9, [], [], [])
+    first.append(9, [], [], [], [])
     first.close()
     assert [part.next_input for part in FirstSamplesLog(folder).read()] == [1, 2, 3, 9]
 

@@ -1,7 +1,7 @@
 """The log of a job's first samples, which wait for the schema: a resumed job does not compute them again.
 
     log = FirstSamplesLog(store)
-    log.append(next_input, waiting, samples, classes)       # what has come since the last time
+    log.append(next_input, waiting, samples, classes, units)    # what has come since the last time
     for part in log.read(): ...                             # another process
     log.remove()                                            # a shard holds them
 
@@ -41,8 +41,8 @@ class FirstSamplesRecord(NamedTuple):
     waiting: list[WaitingInput]
     samples: list[Any]
     classes: list[str]  # fields whose labels are still those of the source
-    looked: list[int] | None  # the first inputs of the units that the samples are of; None: they are not spread
-    units: int  # that were looked at
+    units: list[int]  # the first input of the unit that each sample is of
+    looked: int | None  # units from all over the source that were looked at so far; None: these samples are the first
 
 
 class FirstSamplesLog:
@@ -69,14 +69,10 @@ class FirstSamplesLog:
         waiting: Sequence[WaitingInput],
         samples: Sequence[Any],
         classes: Sequence[str],
-        looked: Sequence[int] | None = None,
-        units: int = 0,
+        units: Sequence[int],
+        looked: int | None = None,
     ) -> None:
-        """Add inputs and samples; they are on the disk when this returns.
-
-        For samples from all over the source, `looked` has the first inputs of their units, and `units` is the number
-        of units that were looked at.
-        """
+        """Add inputs and samples, as in a `FirstSamplesRecord`; they are on the disk when this returns."""
         if self._log is None:
             self._log = Log(self._path, self._size)
         lines = b"".join(line(one.entry) for one in waiting)
@@ -89,8 +85,8 @@ class FirstSamplesLog:
             "numbers": [one.number for one in waiting],
             "sizes": [one.entry.size for one in waiting],  # lines have none for inputs without a name
             "classes": list(classes),
-            "looked": None if looked is None else list(looked),
-            "units": units,
+            "units": list(units),
+            "looked": looked,
         }
         self._log.add(members, lines, bytes(values))
 
@@ -116,8 +112,9 @@ def _part(members: Any, lines: bytes, values: bytes) -> FirstSamplesRecord:
         place += _SIZE.size
         samples.append(decode_value(values[place : place + size]))
         place += size
-    looked = None if members["looked"] is None else [int(each) for each in members["looked"]]
-    if looked is not None and len(looked) != len(samples):
-        raise FormatError(f"{_NAME}: {len(samples)} samples of {len(looked)} units")
+    units = [int(unit) for unit in members["units"]]
+    if len(units) != len(samples):
+        raise FormatError(f"{_NAME}: {len(samples)} samples, but the units of {len(units)}")
+    looked = None if members["looked"] is None else int(members["looked"])
     classes = [str(name) for name in members["classes"]]
-    return FirstSamplesRecord(int(members["next"]), waiting, samples, classes, looked, int(members["units"]))
+    return FirstSamplesRecord(int(members["next"]), waiting, samples, classes, units, looked)

@@ -2,7 +2,7 @@
 
 first = FirstInputs(appender, log, hints_of(source))
 next_input = first.restore(0)               # what another process has logged
-first.add(samples, labels_kept)
+first.add(unit, samples, labels_kept)
 first.end_unit(next_input)
 first.checkpoint()
 look = Look(first, source, batch)           # first.collected.is_full, and the source has more
@@ -14,8 +14,8 @@ depends on the source alone, so each part of a job, and each resumed run, has th
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from cordwood.packing.journal.first_samples_log import FirstSamplesLog, WaitingInput
 from cordwood.packing.workers.spread import SpreadTasks, spread
@@ -49,10 +49,10 @@ class FirstInputs:
         self._log = log
         self._logged = 0, 0  # inputs and samples
         self._whole = 0, 0, 0  # inputs and samples of the units that were taken as a whole, and the next input
-        self.looked: list[tuple[int, Any]] = []  # samples behind the first ones, and the first inputs of their units
-        self.looked_bytes = 0
-        self.units = 0  # that were looked at
-        self.chosen: int | None = None  # of the first samples, so many choose plans; None: all
+        self.units: list[tuple[int, int]] = []  # the first input of the unit that each sample is of, and its bytes
+        self.looked: list[LookedSample] = []  # from behind the first ones
+        self.looked_units = 0
+        self.choosing: Sequence[int] | None = None  # the first samples that choose plans; None: all
         self._logged_look = 0, 0  # samples and units
         self._hints = {name: hint for name, hint in hints.items() if name not in self.collected.options.fields}
 
@@ -64,16 +64,13 @@ class FirstInputs:
         """Take what another process has logged; return the next input, which is `next_input` without a log."""
         for part in self._log.read():
             kept = {name: name in part.classes for name in self._hints}
-            if part.looked is not None:
-                for first, sample in zip(part.looked, part.samples, strict=True):
-                    self.look(first, [sample], kept)
-                self.units = part.units
-                continue
-            self.add(part.samples, kept)
+            for unit, sample in zip(part.units, part.samples, strict=True):
+                (self.add if part.looked is None else self.look)(unit, [sample], kept)
             self.waiting += part.waiting
             next_input = part.next_input
+            self.looked_units = part.looked or 0
         self._logged = len(self.waiting), len(self)
-        self._logged_look = len(self.looked), self.units
+        self._logged_look = len(self.looked), self.looked_units
         self.end_unit(next_input)
         return next_input
 
@@ -82,25 +79,28 @@ class FirstInputs:
         """The input behind the units that were taken as a whole."""
         return self._whole[2]
 
-    def add(self, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
-        """Take the samples of one input, all of them or none: UsageError if one of them cannot be stored."""
-        self.take(samples, [self.collected.check(sample) for sample in samples], labels_kept)
+    def add(self, unit: int, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
+        """Take the samples of one input, all of them or none: UsageError if one of them cannot be stored.
 
-    def take(self, samples: Sequence[Any], sizes: Sequence[int], labels_kept: Mapping[str, bool]) -> None:
+        `unit` is the first input of its unit.
+        """
+        self.take(unit, samples, [self.collected.check(sample) for sample in samples], labels_kept)
+
+    def take(self, unit: int, samples: Sequence[Any], sizes: Sequence[int], labels_kept: Mapping[str, bool]) -> None:
         """Take samples that were checked, and are of these sizes.
 
         `labels_kept` says of fields whether the samples have the values that the source gave them. If they have not,
         what the source knows of these is not used.
         """
         for sample, nbytes in zip(samples, sizes, strict=True):
+            self.units.append((unit, nbytes))
             self.collected.take(sample, nbytes)
         self._keep_hints(labels_kept)
 
-    def look(self, first: int, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
-        """Take samples of the unit that begins with input `first`, which are packed when it is their turn."""
+    def look(self, unit: int, samples: Sequence[Any], labels_kept: Mapping[str, bool]) -> None:
+        """Take samples that are packed when it is their turn; UsageError if one of them cannot be stored."""
         sizes = [self.collected.check(sample) for sample in samples]
-        self.looked += [(first, snapshot(sample)) for sample in samples]
-        self.looked_bytes += sum(sizes)
+        self.looked += [LookedSample(unit, nbytes, snapshot(one)) for one, nbytes in zip(samples, sizes, strict=True)]
         self._keep_hints(labels_kept)
 
     def _keep_hints(self, labels_kept: Mapping[str, bool]) -> None:
@@ -125,57 +125,95 @@ class FirstInputs:
         last_input, last_sample, next_input = self._whole
         if (last_input, last_sample) != self._logged:
             waiting, new = self.waiting[inputs:last_input], self.collected.samples[samples:last_sample]
-            self._log.append(next_input, waiting, new, list(self._hints))
+            units = [unit for unit, _ in self.units[samples:last_sample]]
+            self._log.append(next_input, waiting, new, list(self._hints), units)
             self._logged = last_input, last_sample
-        samples, units = self._logged_look
-        if units != self.units:
+        samples, looked = self._logged_look
+        if looked != self.looked_units:
             found = self.looked[samples:]
-            firsts = [first for first, _ in found]
-            self._log.append(next_input, (), [sample for _, sample in found], list(self._hints), firsts, self.units)
-            self._logged_look = len(self.looked), self.units
+            units = [one.unit for one in found]
+            self._log.append(next_input, (), [one.sample for one in found], list(self._hints), units, self.looked_units)
+            self._logged_look = len(self.looked), self.looked_units
 
     def fix(self) -> list[Prepared]:
         """Fix schema and plans, in the store too; return the first samples, prepared by the schema."""
         self.collected.hints = self._hints
         count = len(self)
-        looked = [sample for _, sample in sorted(self.looked, key=itemgetter(0))]
+        looked = [one.sample for one in sorted(self.looked, key=attrgetter("unit"))]
         preparer, prepared = self.collected.prepare(looked=looked)
-        first, spread_out = prepared[:count], prepared[count:]
-        chosen = range(count) if self.chosen is None else sorted(spread(0, count, 1, self.chosen))
-        self._appender.fix(preparer, [*(first[number] for number in chosen), *spread_out], first)
+        first, behind = prepared[:count], prepared[count:]
+        choosing = range(count) if self.choosing is None else self.choosing
+        self._appender.fix(preparer, [*(first[number] for number in choosing), *behind], first)
         return first
+
+
+class LookedSample(NamedTuple):
+    """A sample from somewhere in a source: the first input of its unit, and the bytes of its arrays."""
+
+    unit: int
+    nbytes: int
+    sample: Any
+
+
+def units_to_look_at(count: int, batch: int) -> list[int]:
+    """The first inputs of the units of a source that plans are chosen on, unless some of them are enough."""
+    units = -(-count // batch)
+    inputs = max(_FEWEST_LOOKED, min(first_samples.MAX_FIRST_SAMPLES, count // _LOOKED_SHARE))
+    return spread(0, count, batch, max(inputs, batch * min(_FEWEST_UNITS, -(-units // _BATCHES_SHARE))))
+
+
+def choosing_of_unit(samples: int, units: int) -> list[int]:
+    """Which of a unit's samples choose plans, if there are so many units: some of those of a batch or of a video."""
+    return sorted(spread(0, samples, 1, max(1, first_samples.MAX_FIRST_SAMPLES // units)))
 
 
 class Look:
     """A sink of the engine that looks at units behind the first samples of a job; `tasks` are these units.
 
-    Inputs that fail are packed in their turn, and fail again then. So are samples that can never be stored.
+    Units among the first samples count, too. Inputs that fail are packed in their turn, and fail again then. So are
+    samples that can never be stored.
     """
 
     fixed: FixedSchema | None = None
 
     def __init__(self, first: FirstInputs, source: Source, batch: int) -> None:
-        self._first = first
-        self._batch = batch
         count = source.count or 0
-        units = -(-count // batch)
-        # Little beside what is packed then, though a few batches are large.
-        wanted = max(_FEWEST_LOOKED, min(first_samples.MAX_FIRST_SAMPLES, count // _LOOKED_SHARE))
-        wanted = max(wanted, batch * min(_FEWEST_UNITS, -(-units // _BATCHES_SHARE)))
-        self._firsts = spread(0, count, batch, wanted)
-        self._most = max(1, first_samples.MAX_FIRST_SAMPLES // max(1, len(self._firsts)))  # samples of a unit
-        self._behind = [number for number in self._firsts if number >= first.next_input]
-        self.inputs = min(count, len(self._behind) * batch)
-        self.tasks = SpreadTasks(source, self._behind[first.units :], batch)
+        self._first = first
+        self._units = units_to_look_at(count, batch)
+        behind = [unit for unit in self._units if unit >= first.next_input]
+        self.inputs = min(count, len(behind) * batch)
+        self.tasks = SpreadTasks(source, behind[first.looked_units :], batch)
+        self._places: dict[int, list[int]] = {}  # of the first samples, by their units
+        for place, (unit, _) in enumerate(first.units):
+            self._places.setdefault(unit, []).append(place)
+        self._choosing: list[int] = []
+        self._passed = self._behind = 0  # units, and those of them that lie behind the first samples
+        self._samples = self._nbytes = 0
+        self._pass_units()
+
+    def _pass_units(self) -> None:
+        """Count everything up to the next unit that is to be looked at."""
+        first = self._first
+        while not self.enough():
+            unit = self._units[self._passed]
+            if unit >= first.next_input:
+                if self._behind == first.looked_units:
+                    return
+                self._behind += 1
+                sizes = [one.nbytes for one in first.looked if one.unit == unit]
+            else:
+                places = self._places.get(unit, [])
+                chosen = [places[number] for number in choosing_of_unit(len(places), len(self._units))]
+                self._choosing += chosen
+                sizes = [first.units[place][1] for place in chosen]
+            self._passed += 1
+            self._samples += len(sizes)
+            self._nbytes += sum(sizes)
 
     def enough(self) -> bool:
         """Whether no more samples are needed, or there are none."""
-        return self._first.units >= len(self._behind) or self._is_full
-
-    @property
-    def _is_full(self) -> bool:
-        full = len(self._first.looked) >= first_samples.MAX_FIRST_SAMPLES
-        return full or self._first.looked_bytes >= first_samples.MAX_FIRST_BYTES
+        full = first_samples.is_enough(self._samples, self._nbytes)
+        return full or self._passed == len(self._units)
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
         """Keep some of a unit's samples."""
@@ -183,27 +221,19 @@ class Look:
         if self.enough():
             return  # it was under way
         samples = [sample for each in result.samples for sample in each]
-        chosen = sorted(spread(0, len(samples), 1, self._most))
+        chosen = choosing_of_unit(len(samples), len(self._units))
         with suppress(Exception):
             self._first.look(first, [samples[number] for number in chosen], result.labels_kept)
-        self._first.units += 1
+        self._first.looked_units += 1
+        self._pass_units()
 
     def checkpoint(self) -> None:
         """Another process need not look at these again."""
         self._first.checkpoint()
 
     def end(self) -> None:
-        """Everything was looked at: let as many of the first samples choose plans as their share of the source."""
-        first, behind = self._first, 0
-        of_first = 0  # units before the last one that was looked at
-        for number in self._firsts:
-            if behind == first.units and self._is_full:
-                break
-            behind += number >= first.next_input
-            of_first += number < first.next_input
-        a_unit = min(self._most, len(first) * self._batch / first.next_input)
-        if first.looked:
-            first.chosen = min(len(first), round(of_first * a_unit))
+        """Let what was found choose the plans; all first samples, if they are the whole source."""
+        self._first.choosing = sorted(self._choosing) if self._behind else None
 
 
 class SchemaOnlySink:
@@ -231,7 +261,7 @@ class SchemaOnlySink:
                 if self.enough():
                     return
             with suppress(Exception):
-                self._first.add(samples, result.labels_kept)
+                self._first.add(first + place - place % self._batch, samples, result.labels_kept)
         self._first.end_unit(first + len(inputs))
 
     def checkpoint(self) -> None:

@@ -182,7 +182,7 @@ class StoreOutput:
                 self._failed(first + each, inputs[each], result.failures[each])
         for each in unit:
             if each in sizes:
-                collecting.take(result.samples[each], sizes[each], result.labels_kept)
+                collecting.take(first + unit.start, result.samples[each], sizes[each], result.labels_kept)
             # Without their handles, which may be whole samples: there may be many inputs without samples.
             collecting.waiting.append(WaitingInput(first + each, InputEntry.of(inputs[each], result.counts[each])))
         collecting.end_unit(first + unit.stop)

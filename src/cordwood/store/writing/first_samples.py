@@ -45,6 +45,11 @@ _FRAME_IN_ROW = 6  # bytes that a row needs to tell of a short frame
 log = logging.getLogger("cordwood.store")
 
 
+def is_enough(samples: int, nbytes: int) -> bool:
+    """Whether so many samples, of so many bytes, are enough to choose plans on."""
+    return samples >= MAX_FIRST_SAMPLES or nbytes >= MAX_FIRST_BYTES
+
+
 class FirstSamples:
     """Copies of samples that wait for a schema."""
 
@@ -71,7 +76,7 @@ class FirstSamples:
 
     def is_full_with(self, samples: int, nbytes: int) -> bool:
         """Whether that many more samples, of that many bytes, would be enough."""
-        return len(self.samples) + samples >= MAX_FIRST_SAMPLES or self._nbytes + nbytes >= MAX_FIRST_BYTES
+        return is_enough(len(self.samples) + samples, self._nbytes + nbytes)
 
     def check(self, sample: Any) -> int:
         """Return the bytes of a sample's arrays; UsageError if the sample cannot be stored, whatever follows it."""
