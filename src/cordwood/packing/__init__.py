@@ -8,8 +8,8 @@ How a source is packed:
    and finds the position to start from. With ``update=True`` it calls ``update`` first.
 4. ``workers.engine``: inputs -> tasks -> worker processes. Each reads its inputs, transforms them and, once the schema
    is known, encodes them (``workers.work``). Results come back in the order of the inputs.
-5. ``output``: results -> shards. The first samples fix the schema and the codec plans. ``journal`` records which inputs
-   a shard holds, so that a killed job resumes.
+5. ``output``: results -> shards. The first samples, and some from all over the source (``workers.spread``), fix the
+   schema and the codec plans. ``journal`` records which inputs a shard holds, so that a killed job resumes.
 6. ``report``: the state of the job -> progress, and at the end a summary.
 
 ``cached`` does all of this if the store is not what the call asks for, one process at a time, and opens it.

@@ -5,11 +5,14 @@ next_input = first.restore(0)               # what another process has logged
 first.add(unit, samples, labels_kept)
 first.end_unit(next_input)
 first.checkpoint()
-look = Look(first, source, batch)           # first.collected.is_full, and the source has more
+look = Look(first, source, batch)           # if first.collected.is_full
+Engine(job, look.tasks, look, workers).run(report, interrupted, look.enough)
+look.end()
 prepared = first.fix()
 
 Plans are chosen on samples from all over the source: `Look` gets those that lie behind the first ones. Which they are
-depends on the source alone, so each part of a job, and each resumed run, has the same.
+depends on the source alone, so each part of a job, and each resumed run, has the same. An iterable can only be gone
+through from the beginning, so its first samples choose.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +30,8 @@ from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.first_samples import FixedSchema, snapshot
 from cordwood.store.writing.prepare import Prepared
 
-_FEWEST_LOOKED = 32  # inputs
-_LOOKED_SHARE = 16  # one input in so many, which is transformed twice, for up to 256 of them
+_FEWEST_LOOKED, _MOST_LOOKED = 32, 192  # inputs; a dry run of 200 has all of them
+_LOOKED_SHARE = 16  # one input in so many, which is transformed twice
 _FEWEST_UNITS = 8
 _BATCHES_SHARE = 8  # and one batch in so many, for up to 8 of them
 
@@ -158,7 +161,7 @@ class LookedSample(NamedTuple):
 def units_to_look_at(count: int, batch: int) -> list[int]:
     """The first inputs of the units of a source that plans are chosen on, unless some of them are enough."""
     units = -(-count // batch)
-    inputs = max(_FEWEST_LOOKED, min(first_samples.MAX_FIRST_SAMPLES, count // _LOOKED_SHARE))
+    inputs = max(_FEWEST_LOOKED, min(_MOST_LOOKED, count // _LOOKED_SHARE))
     return spread(0, count, batch, max(inputs, batch * min(_FEWEST_UNITS, -(-units // _BATCHES_SHARE))))
 
 
