@@ -3,6 +3,7 @@
     photographs = load_photographs(cache, count=65)
     photographs.pixels[0].shape, photographs.pixels[0].dtype      # (224, 224, 3), uint8
     normalise(photographs.pixels[0])                              # 3x224x224 float32, as torch's transforms give it
+    photographs.by_class()                                        # in the order of a folder sorted by class
 
 Few packages ship photographs, so each source gives several: the whole picture first, then square parts of it, half
 of them mirrored, chosen by a fixed seed. A part has 300 pixels a side or more, so every image is scaled down.
@@ -12,7 +13,7 @@ import io
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,12 @@ class Photographs:
     pixels: list[Pixels]
     sources: list[str]
     missing: list[str]
+
+    def by_class(self) -> Self:
+        """The same photographs as a folder of classes gives them: all of one source before those of the next."""
+        order = sorted(range(len(self.pixels)), key=lambda number: self.sources[number])
+        pixels, sources = [self.pixels[number] for number in order], [self.sources[number] for number in order]
+        return type(self)(pixels, sources, self.missing)
 
 
 def load_photographs(cache: PackageCache, count: int) -> Photographs:

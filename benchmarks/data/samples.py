@@ -79,8 +79,8 @@ class Samples:
 
 
 def photographs(settings: Settings) -> Samples:
-    """Normalised float32, and the pixels that they were made of."""
-    pixels = np.stack(load_photographs(settings.cache, counts(settings).photographs).pixels)
+    """Normalised float32, and the pixels that they were made of, sorted by class as in a folder of classes."""
+    pixels = np.stack(load_photographs(settings.cache, counts(settings).photographs).by_class().pixels)
     rows = torch.empty((len(pixels), 3, *pixels.shape[1:3]))
     mean, std = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
     for number, one in enumerate(pixels):

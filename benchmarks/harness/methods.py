@@ -6,6 +6,7 @@ TITLES = {
     "store": "Stores",
     "feed": "The Loader",
     "pack": "Packing",
+    "plans": "Codec plans",
     "doctor": "The doctor",
     "scaling": "How cost grows",
 }  # in the order of the page
@@ -84,6 +85,15 @@ METHODS = {
   wrote is removed, and the disk is told to write everything back.
 * **Two cores.** Two worker processes, each with one thread of torch and OpenCV, for everybody.
 * **Memory** is that of the process and of all its workers, looked at from outside fifty times a second.
+{VERDICTS}""",
+    "plans": f"""\
+{IN_TURNS}
+* **Bytes** are those of all files of a store, and the same on every machine. Samples come from fixed seeds, and from
+  photographs that packages ship.
+* **Equality first.** Some samples of every store are compared with their source, bit for bit.
+* **One thread** for everybody where a row says so.
+* **The version before** is, for bytes, a constant that was measured once; for speeds, a build of the git revision that
+  `--against` names, in a process of its own, in turns with a process of this version.
 {VERDICTS}""",
     "doctor": f"""\
 {IN_TURNS}

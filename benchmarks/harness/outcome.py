@@ -30,13 +30,14 @@ class Settings:
     slices: int
     reads: int
     memory_bytes: int  # of the storage whose saving is watched; files to trim have twice as many
+    against: str | None = None  # a git revision to take turns with
 
     @classmethod
-    def choose(cls, cache: Path, *, quick: bool) -> Self:
+    def choose(cls, cache: Path, *, quick: bool, against: str | None = None) -> Self:
         """A full run, or a quick one that shows that everything works."""
         if quick:
-            return cls(True, PackageCache(cache), 5, 0.02, 26, 1 << 21, 32_000_000, 16, 50, 16_000_000)
-        return cls(False, PackageCache(cache), 15, 0.1, 65, None, 500_000_000, 256, 1000, 200_000_000)
+            return cls(True, PackageCache(cache), 5, 0.02, 26, 1 << 21, 32_000_000, 16, 50, 16_000_000, against)
+        return cls(False, PackageCache(cache), 15, 0.1, 65, None, 500_000_000, 256, 1000, 200_000_000, against)
 
 
 @dataclass(frozen=True)

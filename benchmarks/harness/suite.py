@@ -31,6 +31,7 @@ class Suite:
     name: str
     description: str
     parts: tuple[ModuleType, ...]
+    takes_revision: bool = False  # another version of the package can be measured in the same run
 
     def chosen(self, words: Sequence[str]) -> list[ModuleType]:
         """All parts, or those that one of the words occurs in."""
@@ -62,7 +63,10 @@ def main(suite: Suite, argv: Sequence[str] | None) -> int:
         metavar="DIR",
         help="for downloaded wheels, and on the disk that is measured",
     )
+    if suite.takes_revision:
+        parser.add_argument("--against", metavar="REV", help="a git revision to build, and to compare speeds with")
     options = parser.parse_args(argv)
+    against: str | None = getattr(options, "against", None)
     parts = suite.chosen(options.only)
     if not parts:
         titles = "; ".join(part.TITLE for part in suite.parts)
@@ -70,11 +74,12 @@ def main(suite: Suite, argv: Sequence[str] | None) -> int:
     if options.again and (options.quick or not options.only or options.json):
         parser.error("--again records some parts anew: it goes with --only, and not with --quick or --json")
     words = [*(["--quick"] if options.quick else []), *(f"--only {word}" for word in options.only)]
+    words += [f"--against {against}"] if against else []
     command = " ".join([f"cordwood bench {suite.name}", *words])
     if not options.quick:
         wait_for_quiet()
     try:
-        result = run(parts, Settings.choose(options.cache, quick=options.quick), command)
+        result = run(parts, Settings.choose(options.cache, quick=options.quick, against=against), command)
     except MismatchError as error:
         print(f"wrong result, nothing to report: {error}", file=sys.stderr)
         return 1

@@ -77,8 +77,9 @@ def measure(settings: Settings) -> Outcome:
         f"Of the files with a whole batch in them, {SLICES} are written and measured, and one of the last batch, which "
         "is smaller; every file of a batch is as large as any other, so the rest is multiplication. Everything else is "
         "written in full. The column for a thousand classes is multiplied, too.",
-        f"JPEG files of {mean:,.0f} bytes each. Reading is of one thread, from the page cache, to "
-        "float32, normalised, and equal bit for bit in all ways.",
+        f"JPEG files of {mean:,.0f} bytes each, in a folder for each of the pictures that they are parts of; stores "
+        "are packed in the order of these folders. Reading is of one thread, from the page cache, to float32, "
+        "normalised, and equal bit for bit in all ways.",
         *(f"Left out: {line}" for line in photographs.missing),
     ]
     return Outcome([table])

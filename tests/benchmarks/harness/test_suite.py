@@ -132,11 +132,21 @@ def test_every_goal_belongs_to_one_part_of_one_suite() -> None:
     from benchmarks.doctor import __main__ as doctor
     from benchmarks.feed import __main__ as feed
     from benchmarks.pack import __main__ as pack
+    from benchmarks.plans import __main__ as plans
     from benchmarks.scaling import __main__ as scaling
     from benchmarks.store import __main__ as store
     from benchmarks.tensors import __main__ as tensors
 
-    suites = (codecs.SUITE, tensors.SUITE, store.SUITE, feed.SUITE, pack.SUITE, doctor.SUITE, scaling.SUITE)
+    suites = (
+        codecs.SUITE,
+        tensors.SUITE,
+        store.SUITE,
+        feed.SUITE,
+        pack.SUITE,
+        plans.SUITE,
+        doctor.SUITE,
+        scaling.SUITE,
+    )
     assert [one.name for one in suites] == list(TITLES)
     keys: list[Any] = [key for one in suites for each in one.parts for key in each.KEYS]
     assert sorted(keys) == sorted(goal.key for goal in GOALS)

@@ -15,7 +15,7 @@ from cordwood.errors import UsageError
 
 HELP = "run a benchmark (in a checkout of the project)"
 
-_SUITES = ("codecs", "tensors", "store", "feed", "pack", "doctor", "scaling", "check")
+_SUITES = ("codecs", "tensors", "store", "feed", "pack", "plans", "doctor", "scaling", "check")
 _EXAMPLES = """examples:
   make bench                            install the rivals into an environment of their own, and run everything
   cordwood bench codecs --quick         a look in a minute
