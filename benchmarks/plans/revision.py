@@ -14,14 +14,16 @@ from benchmarks.harness.timing import UnavailableError
 
 
 def built(revision: str, folder: Path) -> Path:
-    """The folder that the package lies in, with its native code compiled."""
+    """The folder that the package lies in, with its native code compiled by the tools that pip fetches for it."""
     archive = folder / "revision.tar"
     run(["git", "-C", str(ROOT), "archive", "--output", str(archive), revision], ROOT)
     place = folder / "revision"
     with tarfile.open(archive) as file:
         file.extractall(place, filter="data")
-    run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], place)
-    return place / "src"
+    installed = folder / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    run([*pip, "--target", str(installed), str(place)], folder)
+    return installed
 
 
 def run(command: list[str], folder: Path) -> None:
