@@ -83,9 +83,9 @@ def digits(count: int, seed: int) -> Pixels:
         place = chance.uniform(7, 21, 2)
         for _ in range(int(chance.integers(2, 4))):
             target = chance.uniform(5, 23, 2)
-            for part in np.linspace(0, 1, 12):
-                row, column = place + part * (target - place)
-                np.maximum(image, 255 * np.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.5), out=image)
+            points = place + np.linspace(0, 1, 6)[:, None, None, None] * (target - place)
+            distances = (rows - points[..., 0]) ** 2 + (columns - points[..., 1]) ** 2
+            np.maximum(image, 255 * np.exp(-distances / 2.5).max(axis=0), out=image)
             place = target
     return np.where(found < 8, 0, found).astype(np.uint8)
 
@@ -107,24 +107,25 @@ def json_texts(count: int, seed: int) -> list[str]:
     return [
         json.dumps(
             {
-                "id": int(chance.integers(10**8)),
+                "id": number,
                 "label": _WORDS[chance.integers(len(_WORDS))],
-                "score": round(float(chance.random()), 4),
-                "tags": [_WORDS[each] for each in chance.integers(0, len(_WORDS), 2)],
+                "score": round(float(chance.random()), 3),
+                "by": "web",
+                "tags": [_WORDS[chance.integers(len(_WORDS))]],
                 "is_crowd": bool(chance.random() < 0.1),
             }
         )
-        for _ in range(count)
+        for number in chance.permutation(count).tolist()
     ]
 
 
 def path_texts(count: int, seed: int) -> list[str]:
     """Paths of image files, as every folder of images has them, of about 40 bytes."""
     chance = np.random.default_rng(seed)
+    classes = 1_440_000 + 3571 * chance.integers(1000, size=count)
     return [
-        f"images/{_FOLDERS[chance.integers(3)]}/n{chance.integers(1000) * 3571 + 1_440_000:08d}/"
-        f"ILSVRC_{chance.integers(10**8):08d}.JPEG"
-        for _ in range(count)
+        f"images/{_FOLDERS[chance.integers(3)]}/n{label:08d}/n{label:08d}_{chance.integers(30_000)}.JPEG"
+        for label in classes.tolist()
     ]
 
 
@@ -133,11 +134,12 @@ def sentence_texts(count: int, seed: int) -> list[str]:
     chance = np.random.default_rng(seed)
     weights = 1 / np.arange(3, len(_WORDS) + 3)
     weights /= weights.sum()
+    drawn = iter(chance.choice(len(_WORDS), 50 * count, p=weights).tolist())
     found = []
-    for length in chance.integers(40, 100, count):
+    for length in chance.integers(40, 100, count).tolist():
         text = ""
         while len(text) < length - 5:
-            text += f"{_WORDS[chance.choice(len(_WORDS), p=weights)]} "
+            text += f"{_WORDS[next(drawn)]} "
         found.append(text.strip().capitalize() + ".")
     return found
 

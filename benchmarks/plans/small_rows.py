@@ -35,7 +35,7 @@ def measure(settings: Settings) -> Outcome:
          ("balanced, bytes a sample", "bytes"), ("zstd, bytes a sample", "bytes")],
     )  # fmt: skip
     table.columns = [(name, "count" if kind == "rate" else kind) for name, kind in table.columns]
-    count = QUICK_COUNT if settings.quick else 16_384
+    count = QUICK_COUNT if settings.quick else 8192
     slowest: Spread | None = None
     with scratch(settings) as folder, threads(1):
         for name, rows in kinds(settings, count).items():
