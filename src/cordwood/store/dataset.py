@@ -152,7 +152,7 @@ class Dataset(TorchDataset[Any]):
         return self.read_plan.field_names
 
     def column(self, name: str) -> torch.Tensor:
-        """A number field of all samples as one tensor, read without the rest.
+        """A field of all samples as one tensor, read without the rest: of numbers, or of arrays kept in columns.
 
         ::
 
@@ -160,15 +160,18 @@ class Dataset(TorchDataset[Any]):
         """
         leaf = self.schema.leaf(name)
         if leaf.column < 0:
-            raise UsageError(f"field {name!r} is no number: ask for it in batches, ds.select({name!r})[[0, 1, 2]]")
+            raise UsageError(
+                f"field {name!r} is no number, nor in columns: ask for it in batches, ds.select({name!r})[[0, 1, 2]]"
+            )
         only = Assembler(self.read_plan.reader, (name,))
-        parts = []
+        parts, shape = [], leaf.node.shape or ()
         for start in range(0, len(self), _AT_ONCE):
             (part,) = only.batch(positions(choose(self.read_plan.selection, slice(start, start + _AT_ONCE))))
-            if not isinstance(part, torch.Tensor):
-                raise UsageError(f"field {name!r} is missing in some samples, so it has no column: read it in batches")
+            if not isinstance(part, torch.Tensor) or tuple(part.shape[1:]) != shape:
+                what = "has another shape or is missing" if leaf.is_column_array else "is missing"
+                raise UsageError(f"field {name!r} {what} in some samples, so it has no column: read it in batches")
             parts.append(part)
-        return torch.cat(parts) if parts else torch.empty(0, dtype=known(leaf.node.dtype))
+        return torch.cat(parts) if parts else torch.empty((0, *shape), dtype=known(leaf.node.dtype))
 
     @property
     def classes(self) -> list[str]:

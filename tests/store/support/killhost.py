@@ -27,8 +27,10 @@ OPTIONS: dict[str, Any] = {"shard_bytes": 12000, "goal": "fast", "threads": 2}
 
 
 def samples(count: int) -> list[Any]:
-    """Small ones; the last five are much larger."""
+    """Small ones, with arrays that lie in columns and apart; the last five are much larger."""
     made = [photo(i) for i in range(count)]
+    for i, sample in enumerate(made):
+        sample["embedding"] = torch.rand(8 if i % 30 else 11, generator=torch.Generator().manual_seed(i))
     for sample in made[-5:]:
         sample["meta"]["boxes"] = torch.arange(8000.0).reshape(-1, 4)
     return made

@@ -185,7 +185,7 @@ class Appender:
         for columns in taken:
             self._make_room(self.writing)
             self.writing.chunk.add_rows(*columns)
-            self.writing.taken += columns.count
+            self.writing.taken += columns.samples
 
     def fix(self, preparer: Preparer, samples: Sequence[Prepared], others: Sequence[Prepared] = ()) -> None:
         """Fix schema and plans, by what `FirstSamples.prepare` returned, or by some of it before the others."""

@@ -140,7 +140,7 @@ class ColumnRows(NamedTuple):
 
     columns: bytes
     states: bytes
-    count: int
+    samples: int
 
 
 class _Unusual(Exception):  # noqa: N818 - goes no further: the batch is cut into rows, which tell what is wrong
@@ -188,7 +188,9 @@ class BatchColumns:
             return [self._array(self._schema.leaves[place.leaves.start], part)]
         if type(part) is not (dict if node.kind == "dict" else tuple) or len(part) != len(node.items):
             raise _Unusual
-        items = part
+        if node.kind == "tuple" and place.number >= 0:  # which may be meant to have one item a row
+            raise _Unusual
+        items: Any = part
         if node.kind == "dict":
             types = {key: type(key) for key in part}
             if any(types.get(key) is not type(key) for key in node.keys):

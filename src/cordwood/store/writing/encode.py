@@ -224,7 +224,7 @@ def encode(
         np.frombuffer(b"".join(chunk.states[: chunk.items]), np.uint8).reshape(count, -1),
         np.array(chunk.errors[: chunk.items], np.float64).reshape(count, -1),
         [
-            ApartFrame(sample, column, array.shape, codecs.encode(array, apart[column]))
+            ApartFrame(sample, column, array.shape, codecs.encode(array, apart[column], dtype=apart[column].dtype))
             for sample, column, array in chunk.apart
             if sample < count
         ],

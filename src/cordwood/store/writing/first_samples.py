@@ -121,11 +121,11 @@ class FirstSamples:
             schema = infer(samples, fields)
         integers = {leaf.name for leaf in schema.leaves if leaf.node.dtype.startswith(("int", "uint"))}
         fields |= {name: field for name, field in self.hints.items() if name in integers - fields.keys()}
-        prepared = [Preparer(schema, fields).prepare(sample) for sample in samples]
+        prepared = list(map(Preparer(schema, fields).prepare, samples))
         optional = _optional(schema, prepared[:first], asked)
         with_columns = self._with_columns(schema, fields, prepared)
         if with_columns != schema:
-            prepared = [Preparer(with_columns, fields).prepare(sample) for sample in samples]
+            prepared = list(map(Preparer(with_columns, fields).prepare, samples))
         return Preparer(with_columns, fields, optional), prepared
 
     def _with_columns(self, schema: Schema, fields: Mapping[str, Field], samples: Sequence[Prepared]) -> Schema:
