@@ -23,9 +23,9 @@ from cordwood.store.format import shard_index
 from cordwood.store.format.folder import OpenFolder, sync_parent
 from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.manifest import write as write_manifest
-from cordwood.store.writing.batch_rows import BatchColumns, rows
+from cordwood.store.writing.batch_rows import BatchColumns, ColumnRows, rows, split
 from cordwood.store.writing.encode import Chunk, SampleEncoder
-from cordwood.store.writing.first_samples import FirstSamples, FixedSchema
+from cordwood.store.writing.first_samples import MAX_FIRST_SAMPLES, FirstSamples, FixedSchema
 from cordwood.store.writing.open_shard import ShardSequence
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
@@ -178,7 +178,11 @@ class Appender:
 
     def extend_batch(self, batch: Any) -> None:
         """Take the rows of a collated batch or none of them; of columns alone they are made together."""
-        taken = self.state.batch_columns(batch) if isinstance(self.state, Writing) else None
+        state, taken = self.state, None
+        if isinstance(state, Writing):
+            taken = state.batch_columns(batch)
+        elif isinstance(state, FirstSamples):
+            taken = self._begin_with(state, batch)
         if taken is None:
             self.extend(rows(batch))
             return
@@ -186,6 +190,30 @@ class Appender:
             self._make_room(self.writing)
             self.writing.chunk.add_rows(*columns)
             self.writing.taken += columns.samples
+
+    def _begin_with(self, first: FirstSamples, batch: Any) -> list[ColumnRows] | None:
+        """Take the rows that complete the first samples, and return the others; None, and no row, if that cannot be."""
+        wanted = MAX_FIRST_SAMPLES - first.taken
+        halves = split(batch, wanted)
+        if halves is None:
+            return None
+        try:
+            samples, nbytes = rows(halves[0]), 0
+            for number, sample in enumerate(samples):
+                if first.is_full_with(number, nbytes):
+                    return None
+                nbytes += first.check(sample)
+            if len(samples) < wanted:
+                return None
+            preparer, prepared = first.prepare(samples)
+        except UsageError:  # the one that `extend` raises names the row
+            return None
+        taken = BatchColumns(preparer)(halves[1])
+        if taken is not None:
+            self.fix(preparer, prepared)
+            for one in prepared:
+                self._add(self.writing, one)
+        return taken
 
     def fix(self, preparer: Preparer, samples: Sequence[Prepared], others: Sequence[Prepared] = ()) -> None:
         """Fix schema and plans, by what `FirstSamples.prepare` returned, or by some of it before the others."""

@@ -135,6 +135,21 @@ def odd_part(name: str, found: str, length: int, batch: str = "the batch") -> Us
     return UsageError(f"{where} {found}, but other parts have {length} rows: every part has one value a row")
 
 
+def split(batch: Any, at: int) -> tuple[Any, Any] | None:
+    """The first `at` rows of a batch, and the others; None if it has other parts than arrays and lists."""
+    if isinstance(batch, list) or (isinstance(batch, _ARRAYS) and batch.ndim):
+        return batch[:at], batch[at:]
+    if type(batch) not in (dict, tuple):
+        return None
+    parts = [split(part, at) for part in (batch.values() if isinstance(batch, dict) else batch)]
+    heads, tails = ([part[half] for part in parts if part is not None] for half in (0, 1))
+    if len(heads) < len(parts):
+        return None
+    if isinstance(batch, dict):
+        return dict(zip(batch, heads, strict=True)), dict(zip(batch, tails, strict=True))
+    return tuple(heads), tuple(tails)
+
+
 class ColumnRows(NamedTuple):
     """Rows that have columns alone: their bytes, one row after the other."""
 
@@ -195,7 +210,7 @@ class BatchColumns:
             types = {key: type(key) for key in part}
             if any(types.get(key) is not type(key) for key in node.keys):
                 raise _Unusual
-            items = [part[key] for key in node.keys]
+            items = [items[key] for key in node.keys]
         children = (self._schema.places[number] for number in self._schema.children(place))
         return [array for child, item in zip(children, items, strict=True) for array in self._arrays(child, item)]
 
