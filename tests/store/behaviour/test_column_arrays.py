@@ -20,7 +20,7 @@ USUAL: list[dict[str, Any]] = [{"x": torch.arange(8.0) * number, "n": number} fo
 
 
 def vector(number: int, *shape: int) -> torch.Tensor:
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(number))
+    return torch.rand(shape, generator=torch.Generator().manual_seed(number))
 
 
 def write(path: Path, samples: Sequence[Any], **options: Any) -> cw.Dataset:
@@ -63,7 +63,7 @@ def batched(values: Sequence[torch.Tensor | None]) -> Any:
     return list(values)
 
 
-SHAPES = st.sampled_from([(8,), (8,), (8,), (9,), (2, 4), (0,), (8, 1), (300,)])
+SHAPES = st.sampled_from([(8,), (8,), (8,), (9,), (2, 4), (0,), (8, 1), (300,), ()])
 # Of the samples behind the first ones, and of odd ones among the first: 240 have the usual shape.
 ORDERS = st.tuples(st.lists(SHAPES, max_size=12), st.lists(SHAPES | st.none(), max_size=30))
 
