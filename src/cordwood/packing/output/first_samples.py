@@ -33,7 +33,7 @@ from cordwood.store.writing.prepare import Prepared
 _FEWEST_LOOKED, _MOST_LOOKED = 32, 192  # inputs; a dry run of 200 has all of them
 _LOOKED_SHARE = 16  # one input in so many, which is transformed twice
 _FEWEST_UNITS = 8
-_BATCHES_SHARE = 8  # and one batch in so many, for up to 8 of them
+_UNITS_SHARE = 8  # one unit in so many is transformed twice at most, or 8 of them
 
 
 def hints_of(source: Source) -> dict[str, Field]:
@@ -66,9 +66,9 @@ class FirstInputs:
     def restore(self, next_input: int) -> int:
         """Take what another process has logged; return the next input, which is `next_input` without a log."""
         for part in self._log.read():
-            kept = {name: name in part.classes for name in self._hints}
+            self._keep_hints({name: name in part.classes for name in self._hints})
             for unit, sample in zip(part.units, part.samples, strict=True):
-                (self.add if part.looked is None else self.look)(unit, [sample], kept)
+                (self.add if part.looked is None else self.look)(unit, [sample], {})
             self.waiting += part.waiting
             next_input = part.next_input
             self.looked_units = part.looked or 0
@@ -162,7 +162,7 @@ def units_to_look_at(count: int, batch: int) -> list[int]:
     """The first inputs of the units of a source that plans are chosen on, unless some of them are enough."""
     units = -(-count // batch)
     inputs = max(_FEWEST_LOOKED, min(_MOST_LOOKED, count // _LOOKED_SHARE))
-    return spread(0, count, batch, max(inputs, batch * min(_FEWEST_UNITS, -(-units // _BATCHES_SHARE))))
+    return spread(0, count, batch, max(inputs, batch * min(_FEWEST_UNITS, -(-units // _UNITS_SHARE))))
 
 
 def choosing_of_unit(samples: int, units: int) -> list[int]:
@@ -184,7 +184,8 @@ class Look:
         self._first = first
         self._units = units_to_look_at(count, batch)
         behind = [unit for unit in self._units if unit >= first.next_input]
-        self.inputs = min(count, len(behind) * batch)
+        self._most_behind = max(_FEWEST_UNITS, -(-count // batch) // _UNITS_SHARE)
+        self.inputs = min(count, min(len(behind), self._most_behind) * batch)
         self.tasks = SpreadTasks(source, behind[first.looked_units :], batch)
         self._places: dict[int, list[int]] = {}  # of the first samples, by their units
         for place, (unit, _) in enumerate(first.units):
@@ -215,7 +216,7 @@ class Look:
 
     def enough(self) -> bool:
         """Whether no more samples are needed, or there are none."""
-        full = first_samples.is_enough(self._samples, self._nbytes)
+        full = first_samples.is_enough(self._samples, self._nbytes) or self._behind == self._most_behind
         return full or self._passed == len(self._units)
 
     def take(self, first: int, inputs: Sequence[Input], result: Result) -> None:
