@@ -204,3 +204,15 @@ def test_samples_of_many_bytes_are_looked_at_up_to_their_bound(folder: Path, mon
     looked = made.calls[20 : len(made.calls) - (COUNT - 20)]
     assert 15 < len(looked) <= 20
     assert sorted(number // 100 for number in looked)[:: len(looked) - 1] == [0, 3]
+
+
+def test_little_of_a_small_source_is_transformed_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples are large: the first ones are a fifth of it, and as many more would be enough."""
+    monkeypatch.setattr(first_samples, "MAX_FIRST_BYTES", 12 * 1000)
+    made = Counting()
+
+    def large(sample: Sample) -> Sample:
+        return {**made(sample), "x": torch.zeros(250)}
+
+    pack(Numbers(60), folder / "s", large)
+    assert len(made.calls) == 60 + 8

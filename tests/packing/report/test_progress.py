@@ -313,3 +313,9 @@ def test_false_is_silence_and_nonsense_is_refused(clock: Clock) -> None:
     assert stream.getvalue() == ""
     with pytest.raises(UsageError, match="progress is 3"):
         reporter(3)  # type: ignore[arg-type]
+
+
+def test_a_look_at_the_source_is_told() -> None:
+    state = PackProgress(inputs=256, of_inputs=10_000, samples=256, looking_at=(188, 10_000), workers=2)
+    assert "looking at 188 of 10,000 inputs to choose codecs" in parts(state, RateMeter())
+    assert "looking at" not in "".join(parts(replace(state, looking_at=None), RateMeter()))
