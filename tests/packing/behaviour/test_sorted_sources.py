@@ -12,8 +12,6 @@ import torch
 from numpy.random import Generator
 
 import cordwood as cw
-from cordwood.packing.report.estimate import Estimate
-from cordwood.store.checking.verify import verify
 from tests.packing.support.memory import folder_in_memory
 from tests.packing.support.numbers import pack
 from tests.store.support.samples import assert_same_sample
@@ -88,7 +86,7 @@ def test_the_order_costs_nothing_and_a_dry_run_is_right(folder: Path, case: str,
     samples = sorted_samples(case)
     packed = pack(samples, folder / "sorted", goal=goal)
     found = cw.pack(samples, folder / "s", goal=goal, workers=0, limit=200)
-    assert isinstance(found, Estimate)
+    assert isinstance(found, cw.Estimate)
     assert found.all_bytes is not None
     assert abs(found.all_bytes / packed.stored_bytes - 1) < 0.1
     mixed = random.Random(1).sample(samples, COUNT)
@@ -100,7 +98,7 @@ def test_a_dry_run_counts_what_each_shard_takes(folder: Path, shard_bytes: int) 
     samples = sorted_samples("short texts, long ones")
     packed = pack(samples, folder / "s", shard_bytes=shard_bytes)
     found = cw.pack(samples, folder / "t", workers=0, limit=50, shard_bytes=shard_bytes)
-    assert isinstance(found, Estimate)
+    assert isinstance(found, cw.Estimate)
     assert found.all_bytes is not None
     assert packed.shards > 3
     assert abs(found.all_bytes / packed.stored_bytes - 1) < 0.1
@@ -132,7 +130,7 @@ def test_an_update_keeps_the_plans_of_the_store(folder: Path) -> None:
     before = plans_of(folder / "s")
     pack(Growing(samples), folder / "s", update=True, shard_bytes=30_000, accept_changed_transform=True)
     assert plans_of(folder / "s") == before
-    assert verify(folder / "s").ok
+    assert cw.verify(folder / "s").ok
     for one, other in zip(cw.open(folder / "s"), samples, strict=True):
         assert_same_sample(other, one)
 
@@ -144,6 +142,6 @@ def test_a_merged_store_has_the_plans_of_both(folder: Path) -> None:
     assert plans_of(folder / "a").isdisjoint(plans_of(folder / "b"))
     cw.merge([folder / "a", folder / "b"], folder / "all")
     assert plans_of(folder / "all") == plans_of(folder / "a") | plans_of(folder / "b")
-    assert verify(folder / "all").ok
+    assert cw.verify(folder / "all").ok
     for one, other in zip(cw.open(folder / "all"), samples, strict=True):
         assert_same_sample(other, one)
