@@ -62,6 +62,11 @@ def test_methods_can_be_allowed(tmp_path: Path) -> None:
     torch.save(ZoneInfo("UTC"), tmp_path / "x.pt")
     with pytest.raises(cw.FormatError, match="getattr"):
         cw.load(tmp_path / "x.pt")
+    with (
+        safe_globals([getattr, ZoneInfo]),
+        pytest.raises(cw.FormatError, match=r"a call of zoneinfo\.ZoneInfo\._unpickle"),
+    ):
+        cw.load(tmp_path / "x.pt")
     with safe_globals([getattr, ZoneInfo, ZoneInfo._unpickle]):  # type: ignore[attr-defined]
         assert cw.load(tmp_path / "x.pt") == ZoneInfo("UTC")
 

@@ -3,11 +3,13 @@
 import gc
 import io
 import os
+import re
 import tempfile
 import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -406,6 +408,25 @@ def test_names_that_the_user_allows_are_not_warned_of(tmp_path: Path) -> None:
     with torch.serialization.safe_globals([object]):
         cw.save({"a": object()}, tmp_path / "x.pt")
         assert type(cw.load(tmp_path / "x.pt")["a"]) is object
+
+
+@pytest.mark.parametrize(
+    ("odd", "name"),
+    [
+        (..., "builtins.Ellipsis"),
+        (NotImplemented, "builtins.NotImplemented"),
+        (ZoneInfo("UTC"), "zoneinfo.ZoneInfo._unpickle"),
+    ],
+)
+def test_a_warning_at_saving_names_constants_and_methods(odd: object, name: str) -> None:
+    file = io.BytesIO()
+    with pytest.warns(UserWarning, match=rf"refers to ([\w.]+, )*{re.escape(name)}"):
+        cw.save({"a": odd}, file)
+    file.seek(0)
+    assert cw.load(file, weights_only=False) == {"a": odd}
+    file.seek(0)
+    with pytest.raises(cw.UnsafePickleError):
+        cw.load(file)
 
 
 def test_saving_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from cordwood.tensors.content.file_content import PackedStorage, Parcel
 from cordwood.tensors.layout.reachable import Placed, StorageLayout, View, in_one_piece, lay_out
 from cordwood.tensors.saving.arena import Arena, Arenas
 from cordwood.tensors.saving.pickle_codes import integer, integers
+from cordwood.tensors.unpickle.allowlist import full_name
 
 PROTOCOL = 2  # the newest that torch.load reads with weights_only=True
 _TRIES = 4
@@ -84,7 +85,7 @@ class Collector(pickle.Pickler):
         self.places: list[tuple[str, int]] = []  # of each tensor: its storage's key, and its number there
         self.bare: list[Arena] = []  # storages that are saved themselves
         self.itemsizes: dict[str, int] = {}
-        self.globals: list[Any] = []  # classes and functions that are saved by name
+        self.globals: list[str] = []  # the full names of classes, functions and constants that are saved by name
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) in _PLAIN:  # asked for every object, so this must be fast
@@ -123,10 +124,17 @@ class Collector(pickle.Pickler):
         return (*identity, None) if self.is_legacy else identity
 
     def reducer_override(self, obj: Any) -> Any:
-        if not isinstance(obj, torch.Tensor) or type(obj) in copyreg.dispatch_table:
-            if isinstance(obj, type | FunctionType | BuiltinFunctionType):
-                self.globals.append(obj)
+        if type(obj) in copyreg.dispatch_table:
             return NotImplemented
+        if isinstance(obj, type | FunctionType | BuiltinFunctionType):
+            self.globals.append(full_name(obj))
+            return NotImplemented
+        if not isinstance(obj, torch.Tensor):
+            reduced = obj.__reduce_ex__(PROTOCOL)
+            if isinstance(reduced, str):  # a constant, such as Ellipsis
+                module = getattr(obj, "__module__", None) or type(obj).__module__
+                self.globals.append(f"{module}.{reduced}")
+            return reduced
         reduced = obj.__reduce_ex__(PROTOCOL)
         if not isinstance(reduced, tuple) or len(reduced) != 2:
             return reduced

@@ -122,9 +122,9 @@ def save(
     return None
 
 
-def _warn_of_refusal(saved_by_name: list[Any]) -> None:
+def _warn_of_refusal(saved_by_name: list[str]) -> None:
     """Names in a file that loading it will refuse are better known while the object is there."""
-    names = dict.fromkeys(f"{one.__module__}.{one.__qualname__}" for one in saved_by_name)
+    names = dict.fromkeys(saved_by_name)
     listed, trusted = known(), user_allowed()
     refused = [name for name in names if name not in listed and name not in trusted]
     if refused:

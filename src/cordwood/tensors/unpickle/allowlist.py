@@ -8,7 +8,7 @@ and indices come from the file, so each is checked here before memory is taken o
 import functools
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from types import BuiltinMethodType, MethodType
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType
 from typing import Any, Final, NoReturn
 
 import torch
@@ -179,8 +179,17 @@ def user_allowed() -> dict[str, Any]:
     found = {}
     for entry in listed:
         value, name = entry if isinstance(entry, tuple) else (entry, None)
-        found[name or f"{value.__module__}.{value.__qualname__}"] = value
+        found[name or full_name(value)] = value
     return found
+
+
+def full_name(value: Any) -> str:
+    """The name by which a class or a function is imported; a built-in method has no module but its class's."""
+    module = value.__module__
+    if module is None and hasattr(value, "__self__"):
+        owner = value.__self__
+        module = (owner if isinstance(owner, type) else type(owner)).__module__
+    return f"{module}.{value.__qualname__}"
 
 
 class Allowed:
@@ -295,7 +304,8 @@ def _named(value: Any) -> str:
     """What a pickle wants to call, in a few words."""
     if type(value) in (Handled, StorageKind):
         return str(value.name)
-    return f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else brief(value)
+    is_named = isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType)
+    return full_name(value) if is_named else brief(value)
 
 
 def _set_state(instance: Any, state: Any) -> None:
