@@ -126,6 +126,15 @@ def test_tensors_are_fake_under_a_fake_mode(tmp_path: Path, name: str) -> None:
             assert (fake.shape, fake.dtype, fake.device) == (tensor.shape, tensor.dtype, tensor.device)
 
 
+@pytest.mark.parametrize("name", ["x.pt", "x.cord"])
+def test_sparse_tensors_are_fake_under_a_fake_mode(tmp_path: Path, name: str) -> None:
+    cw.save(torch.eye(3).to_sparse(), tmp_path / name)
+    with FakeTensorMode():
+        fake = cw.load(tmp_path / name)
+    assert isinstance(fake, FakeTensor)
+    assert (fake.shape, fake.layout, fake.device.type) == ((3, 3), torch.sparse_coo, "cpu")
+
+
 def test_fake_tensors_know_where_their_bytes_are(tmp_path: Path) -> None:
     cw.save({"a": torch.rand(3), "b": torch.rand(4)}, tmp_path / "x.pt")
     with FakeTensorMode():

@@ -201,17 +201,16 @@ def _check_parts(*parts: Any) -> None:
 
 
 def _have_values(*parts: torch.Tensor) -> bool:
-    """Whether there is anything to check: what was mapped to the meta device holds no numbers."""
-    return all(part.device.type != "meta" for part in parts)
+    """Whether there is anything to check: what was mapped to the meta device, or is fake, holds no numbers."""
+    return all(part.untyped_storage().device.type != "meta" for part in parts)
 
 
 def _look_at(effort: Effort, *parts: Any) -> bool:
     """Before every item of some tensors is checked: whether they have any, and not far more of them than bytes."""
     _check_parts(*parts)
-    devices = {part.device for part in parts}
-    if len(devices) != 1:
+    if len({part.device for part in parts}) != 1:
         raise RefusedPickle("a sparse tensor whose parts are on different devices")
-    if devices.pop().type == "meta":
+    if not _have_values(*parts):
         return False
     for part in parts:
         effort.look(part.numel() * part.element_size(), "the parts of a sparse tensor")
