@@ -19,6 +19,7 @@ Files, machine and process:
 * ``atomic_file`` - a file that appears complete or not at all
 * ``resources`` - the cores and the memory that this process may use
 * ``lazy`` - names of a package that load when they are first used
+* ``threads`` - work for several threads
 * ``forks`` - locks and state that a forked process must not inherit
 * ``seeding`` - seeds the random generators for one sample
 

@@ -319,3 +319,51 @@ assert status == 0, status
     done = run(script, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "process" in done.stdout
+
+
+_AT_THE_END = {
+    "atexit": "atexit.register(work)",
+    "last thread": "threading.Thread(target=lambda: (threading.main_thread().join(), work())).start()",
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("place", _AT_THE_END)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("x.pt", {}), ("x.pt", {"compress": True}), ("x.pt", {"background": True}), ("x.cord", {"background": True})],
+    ids=str,
+)
+def test_saving_while_the_interpreter_ends(
+    name: str, options: dict[str, Any], place: str, first: bool, tmp_path: Path
+) -> None:
+    """No thread can be started then, and nothing may be lost for that."""
+    script = f"""
+import atexit, sys, threading
+import torch
+import cordwood as cw
+state = {{str(number): torch.full((1_000_000,), float(number)) for number in range(3)}}
+def work():
+    cw.save(state, sys.argv[1], **{options})
+    assert cw.load(sys.argv[1], mmap=False)["2"][-1] == 2
+{"" if first else "cw.save(1, sys.argv[1])"}
+{_AT_THE_END[place]}
+"""
+    ended = subprocess.run([sys.executable, "-c", script, tmp_path / name], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert torch.equal(cw.load(tmp_path / name)["1"], torch.ones(1_000_000))
+
+
+@pytest.mark.parametrize("place", _AT_THE_END)
+def test_a_failure_while_the_interpreter_ends_is_told(place: str, tmp_path: Path) -> None:
+    script = f"""
+import atexit, sys, threading
+import torch
+import cordwood as cw
+def work():
+    cw.save(torch.ones(3), sys.argv[1], background=True)
+{_AT_THE_END[place]}
+"""
+    path = tmp_path / "no folder" / "x.pt"
+    ended = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=False)
+    assert "x.pt failed" in ended.stderr

@@ -1,12 +1,12 @@
 """What readers and writers of tensor files have in common: names and numbers of the formats, and access to storages."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import torch
 from torch.storage import UntypedStorage
 
+from cordwood.common.threads import map_in_threads
 from cordwood.errors import FormatError
 
 LEGACY_MAGIC_NUMBER: Final = 0x1950A86A20F9469CFC6C  # of torch's format before zip
@@ -25,12 +25,8 @@ _THREADS = 2
 
 def in_threads(work: Callable[[Any], None], items: Sequence[Any], nbytes: int) -> None:
     """Do something for each item, several at a time where there is enough to do."""
-    if len(items) > 1 and nbytes >= _WORTH_THREADS:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(work, items))
-    else:
-        for item in items:
-            work(item)
+    for _ in map_in_threads(work, items, _THREADS if nbytes >= _WORTH_THREADS else 1):
+        pass
 
 
 def slice_storage(whole: UntypedStorage, start: int, size: int) -> UntypedStorage:

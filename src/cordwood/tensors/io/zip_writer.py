@@ -13,10 +13,10 @@ torch's files, an extra field "FB" of the local header pushes the data to a mult
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
+from cordwood.common.threads import map_in_threads
 from cordwood.errors import UsageError
 from cordwood.native import _native
 from cordwood.tensors.io.zip_directory import (
@@ -252,15 +252,7 @@ def deflating(data: Buffer, level: int = 6, threads: int = 2) -> Iterator[tuple[
 
     # Some at a time: the pool would otherwise run ahead of who takes the pieces, and hold them all.
     for first in range(0, len(starts), _PIECES_AT_ONCE):
-        yield from _in_threads(one, starts[first : first + _PIECES_AT_ONCE], threads)
-
-
-def _in_threads(function: Callable[[int], Any], starts: Sequence[int], threads: int) -> Iterator[Any]:
-    if threads < 2 or len(starts) < 2:
-        yield from map(function, starts)
-        return
-    with ThreadPoolExecutor(min(threads, len(starts))) as pool:
-        yield from pool.map(function, starts)
+        yield from map_in_threads(one, starts[first : first + _PIECES_AT_ONCE], threads)
 
 
 def combine_crc32(first: int, second: int, length: int) -> int:

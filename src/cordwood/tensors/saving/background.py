@@ -8,6 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from cordwood.common.forks import ForkSafeLock, in_child
@@ -111,7 +112,8 @@ def _finish() -> None:
 
 # Threads are joined before functions of `atexit` run, and pools of threads, which compressing needs, stop taking work
 # before that. What is registered here runs first, since it was registered last.
-getattr(threading, "_register_atexit", atexit.register)(_finish)
+with suppress(RuntimeError):  # the interpreter is at its end already, and no thread will be started
+    getattr(threading, "_register_atexit", atexit.register)(_finish)
 
 
 def run_in_turn(identity: str, name: str, work: Callable[[], Any]) -> Saving:
@@ -122,7 +124,10 @@ def run_in_turn(identity: str, name: str, work: Callable[[], Any]) -> Saving:
             _turns = _Turns()
         turns = _turns
     with turns.lock:
-        future = turns.executor.submit(work)
+        try:
+            future = turns.executor.submit(work)
+        except RuntimeError:  # the interpreter is at its end: what was given before is saved, and no thread is started
+            return Saving(_ended(work), name)
         turns.pending[identity] = future
 
     def forget(ended: "Future[None]") -> None:
@@ -132,6 +137,16 @@ def run_in_turn(identity: str, name: str, work: Callable[[], Any]) -> Saving:
 
     future.add_done_callback(forget)
     return Saving(future, name)
+
+
+def _ended(work: Callable[[], Any]) -> "Future[None]":
+    """A future of what is done here and now."""
+    future: Future[None] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:  # as in a thread, it is for the handle to tell
+        future.set_exception(error)
+    return future
 
 
 def wait_for_turn(identity: Callable[[], str]) -> None:
