@@ -85,7 +85,8 @@ Colours in the doctor's report (nothing else has colours): NO_COLOR=1 turns them
 
 A verb that makes one thing of one other takes SOURCE and DEST (pack, export); all others write to -o/--output. An
 option that writes something more is named after it (verify --salvage OUT, doctor --html FILE). --json prints one JSON
-document in place of text; stdout of the doctor belongs to the script, so there it takes the name of a file.
+document in place of text; stdout of the doctor belongs to the script, so there it takes the name of a file, and bench
+prints its tables, too, and takes one.
 """
 
 

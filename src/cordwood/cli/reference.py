@@ -40,9 +40,10 @@ OUT`. All other verbs write to `-o`, `--output`. An option that writes something
 
 Results go to stdout, progress and errors to stderr, but for `doctor`, whose stdout is the script's. What went wrong \
 is stated in one sentence that begins with `cordwood:`; an error in the command line itself names the verb, and adds \
-`see cordwood VERB --help`. `--json` prints one JSON document in place of text; only `doctor --json FILE` takes a \
-file, because its stdout belongs to the script. Progress is \
-a bar on a terminal, and plain lines elsewhere. Nothing is sent anywhere: there is no telemetry.
+`see cordwood VERB --help`. `--json` prints one JSON document in place of text; two verbs take \
+a file instead: `doctor --json FILE`, because its stdout belongs to the script, and `bench SUITE --json FILE`, which \
+prints its tables, too. Progress is a bar on a terminal, and plain lines elsewhere. Nothing is sent anywhere: there is \
+no telemetry.
 
 ## Variables
 
