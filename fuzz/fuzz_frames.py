@@ -88,7 +88,7 @@ def corpus(odd: OddArrays) -> Iterator[Seed]:
         array, dtype = odd.array(2000)
         goal = odd.random.choice(codecs.GOALS[:3])
         plan = codecs.plan([array], goal, dtype=dtype, own=odd.random.random() < 0.4)
-        yield Seed.of(codecs.encode(array, plan, dtype=dtype), plan.assets.encoded)
+        yield Seed.of(codecs.encode(array, plan, dtype=dtype), plan.chains[0].assets.encoded)
 
 
 class Fuzzer:

@@ -1,6 +1,7 @@
 """A slow and plain reader of Cordwood frames, written from frame.md alone.
 
 >>> array, dtype = read(open("photo.cwfr", "rb").read())
+>>> array, dtype = read_short(frame, read_short_plan("uint8", [28, 28], [(assets, template)]))
 
 It needs NumPy, and the `zstandard` and `lz4` packages only for planes coded with them. Read it beside the page:
 the functions stand in the page's order, and each `Reject(n)` is reason number n to reject a frame.
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,10 @@ DTYPES = [
     ("float8_e8m0fnu", 1, "u1"), ("complex32", 2, "u4"), ("float4_e2m1fn_x2", 1, "u1"),
 ]  # fmt: skip
 COMPLEX = (13, 14, 20)
+MED, MIXED = 1, 3
+IN_IMAGES = (MED, MIXED)
 HUFFMAN, ANS = 0, 1
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class Reject(Exception):  # noqa: N818  (the page's word)
@@ -154,6 +159,7 @@ class Header:
     entropy: int = HUFFMAN
     tile: tuple[int, int] = (1, 1)
     block: int = 1
+    is_short: bool = False
     table: list[tuple[int, int]] = field(default_factory=list)  # size and checksum of every block
 
     @property
@@ -168,7 +174,7 @@ class Header:
 
     @property
     def image(self) -> tuple[int, int, int, int]:
-        """Rows, columns, channels, and the height of one image, as predict 1 sees the array."""
+        """Rows, columns, channels, and the height of one image, as predicts 1 and 3 see the array."""
         s = self.shape
         if self.geometry == 0:
             return math.prod(s[:-1]), s[-1], 1, s[-2]
@@ -178,9 +184,9 @@ class Header:
 
     @property
     def block_starts(self) -> range:
-        """The first row (predict 1) or element of every block."""
+        """The first row (predict 1 and 3) or element of every block."""
         nothing = self.elements == 0 or self.bits == 0
-        return range(0, 0 if nothing else self.image[0] if self.predict == 1 else self.elements, self.block)
+        return range(0, 0 if nothing else self.image[0] if self.predict in IN_IMAGES else self.elements, self.block)
 
 
 def read(frame: bytes, assets: dict[int, bytes] | None = None) -> tuple[Array, str]:
@@ -190,10 +196,15 @@ def read(frame: bytes, assets: dict[int, bytes] | None = None) -> tuple[Array, s
     for start, (size, checksum) in zip(header.block_starts, header.table, strict=True):
         body = blocks.take(size)
         check(crc32c(body) == checksum, 15)
-        undo = read_image_block if header.predict == 1 else read_block
+        undo = read_image_block if header.predict in IN_IMAGES else read_block
         undo(header, start, body, codes)
-    name, _, numpy_type = DTYPES[header.dtype]
-    return undo_value(header, codes).view(np.dtype(numpy_type).newbyteorder("<")).reshape(header.shape), name
+    return to_array(header, codes)
+
+
+def to_array(h: Header, codes: Array) -> tuple[Array, str]:
+    """The array that all codes of a frame give, and the name of its dtype."""
+    name, _, numpy_type = DTYPES[h.dtype]
+    return undo_value(h, codes).view(np.dtype(numpy_type).newbyteorder("<")).reshape(h.shape), name
 
 
 def read_header(frame: bytes, assets: dict[int, bytes]) -> tuple[Header, Fields]:
@@ -215,8 +226,7 @@ def read_header(frame: bytes, assets: dict[int, bytes]) -> tuple[Header, Fields]
     rank = f.u8()
     check(rank <= 64, 7)
     h.shape = tuple(f.varint() for _ in range(rank))
-    nbytes = math.prod(max(d, 1) for d in h.shape) * h.itemsize * (2 if h.dtype in COMPLEX else 1)
-    check(all(d < 2**48 for d in h.shape) and nbytes < 2**56, 8)
+    check_shape(h)
     if flags & 1:
         plan_hash = f.uint(8)
         owned = assets.get(plan_hash, b"")
@@ -225,6 +235,7 @@ def read_header(frame: bytes, assets: dict[int, bytes]) -> tuple[Header, Fields]
     read_value(h, f)
     read_predict(h, f)
     read_planes_and_coder(h, f)
+    check_chain(h)
     h.block = f.varint()
     check(1 <= h.block < 2**40 and (h.bits != 1 or h.block % 8 == 0), 10)
     for _ in h.block_starts:
@@ -236,7 +247,13 @@ def read_header(frame: bytes, assets: dict[int, bytes]) -> tuple[Header, Fields]
     return h, Fields(frame[size:], short=14)
 
 
-# The chain: each function reads the fields of one stage
+def check_shape(h: Header) -> None:
+    """Whether the dimensions and the array are not too large."""
+    nbytes = math.prod(max(d, 1) for d in h.shape) * h.itemsize * (2 if h.dtype in COMPLEX else 1)
+    check(all(d < 2**48 for d in h.shape) and nbytes < 2**56, 8)
+
+
+# The chain: each function reads the fields of one stage; check_chain checks what depends on several of them
 
 
 def read_value(h: Header, f: Fields) -> None:
@@ -245,13 +262,14 @@ def read_value(h: Header, f: Fields) -> None:
     check(h.value <= 2, 11)
     h.bits = 8 * h.itemsize
     if h.value == 1:
-        h.minimum, h.bits, h.shift = unzigzag(f.varint()), f.u8(), f.u8()
-        check(h.dtype <= 8 and h.bits in (0, 1, 8, 16, 32, 64) and h.bits <= 8 * h.itemsize, 11)
-        check(h.shift < h.bits if h.bits >= 8 else h.shift == 0, 11)
+        check(h.dtype <= 8, 11)
+        if not h.is_short:  # a template has no range
+            h.minimum, h.bits, h.shift = unzigzag(f.varint()), f.u8(), f.u8()
+            check_range(h)
     if h.value == 2:
         check(9 <= h.dtype <= 14 or h.dtype == 20, 12)
         h.bits, h.axis, source = f.u8(), f.u8(), f.u8()
-        check(h.bits in (8, 16) and source <= 2, 12)
+        check(h.bits in (8, 16) and (source in (1, 2) if h.is_short else source <= 2), 12)
         check(h.axis == 255 or (h.axis < len(h.shape) and h.dtype not in COMPLEX), 12)
         count = 1 if h.axis == 255 else h.shape[h.axis]
         check(count <= 65536, 12)
@@ -262,6 +280,12 @@ def read_value(h: Header, f: Fields) -> None:
         else:
             *form, h.palettes = h.plan.palette
             check(form == [h.dtype, h.bits, h.axis] and len(h.palettes) == count, 17)
+
+
+def check_range(h: Header) -> None:
+    """Whether narrow may have these bits and this shift."""
+    check(h.bits in (0, 1, 8, 16, 32, 64) and h.bits <= 8 * h.itemsize, 11)
+    check(h.shift < h.bits if h.bits >= 8 else h.shift == 0, 11)
 
 
 def read_palettes(f: Fields, dtype: int, bits: int, count: int) -> list[Array]:
@@ -309,13 +333,10 @@ def to_bfloat16(values: Array) -> Array:
 def read_predict(h: Header, f: Fields) -> None:
     """Field 2: codes to residuals."""
     h.predict = f.u8()
-    check(h.predict <= 2 and (h.predict == 0 or h.bits != 1), 10)
-    if h.predict == 1:
+    check(h.predict <= 3, 10)
+    if h.predict in IN_IMAGES:
         h.geometry, h.color = f.u8(), f.u8()
-        check(h.bits in (8, 16) and h.dtype not in COMPLEX, 10)
-        check(h.geometry <= 2 and len(h.shape) >= (2, 3, 3)[h.geometry], 10)
-        channels = h.image[2]
-        check(channels <= 65536 and h.color <= 2 and (h.color != 1 or channels >= 3), 10)
+        check(h.geometry <= 2 and h.color <= 2, 10)
     if h.predict == 2:
         h.lag = f.varint()
         check(1 <= h.lag < 2**32, 10)
@@ -325,9 +346,6 @@ def read_planes_and_coder(h: Header, f: Fields) -> None:
     """Fields 3 and 4: residuals to planes, planes to bytes."""
     h.planes = f.u8()
     check(h.planes <= 2, 10)
-    check(h.planes == 1 or not (h.predict == 1 and h.bits == 16), 10)
-    check(h.planes == 0 or h.bits != 1, 10)
-    check(h.planes != 2 or (h.value == 0 and h.predict == 0), 10)
     h.coder = f.u8()
     check(h.coder <= 1, 10)
     if h.coder == 0:
@@ -336,6 +354,18 @@ def read_planes_and_coder(h: Header, f: Fields) -> None:
         h.entropy, height, width = f.u8(), f.u8(), f.u8()
         check(h.entropy <= 1 and height <= 15 and width <= 15 and 3 <= height + width <= 20, 10)
         h.tile = (2**height, 2**width)
+
+
+def check_chain(h: Header) -> None:
+    """Whether these stages go together, and with the shape and the bits of a code."""
+    if h.predict in IN_IMAGES:
+        check(h.bits == 8 or (h.bits == 16 and h.predict == MED), 10)
+        check(h.dtype not in COMPLEX and len(h.shape) >= (2, 3, 3)[h.geometry], 10)
+        channels = h.image[2]
+        check(channels <= 65536 and (h.color != 1 or channels >= 3), 10)
+    check(h.bits != 1 or (h.predict == 0 and h.planes == 0), 10)
+    check(h.planes == 1 or not (h.predict == 1 and h.bits == 16), 10)
+    check(h.planes != 2 or (h.value == 0 and h.predict == 0), 10)
 
 
 # The chain undone: from residuals back to elements
@@ -385,6 +415,52 @@ def undo_med(residuals: Array, bits: int) -> Array:
     return np.array(differences, residuals.dtype)
 
 
+def undo_mixed(residuals: list[Array], kinds: Array, factors: Array, base: int) -> list[Array]:
+    """All channels of a block; bands of `kinds` and `factors` follow one another, channel after channel."""
+    bands = len(kinds) // len(residuals)
+    check(int(kinds.max()) <= 7 and int(factors.max()) <= 7, 25)
+    check(int(factors[base * bands : (base + 1) * bands].max()) == 0, 25)
+    rows, width = residuals[0].shape
+    differences = [undo_zigzag(one).view(np.int8).astype(int).tolist() for one in residuals]
+    images = []
+    for c in range(len(residuals)):
+        image: list[list[int]] = []
+        for y in range(rows):
+            row: list[int] = []
+            for x in range(width):
+                group = c * bands + y // 16, (x + y % 16) // 16
+                quarters = (0, -1, 1, -2, 2, -3, 3, -4)[factors[group]]
+                difference = differences[c][y][x] + (quarters * differences[base][y][x] + 2) // 4
+                row.append((predicted(image, row, int(kinds[group])) + difference) % 256)
+            image.append(row)
+        images.append(np.array(image, np.uint8))
+    return images
+
+
+def predicted(above: list[list[int]], left: list[int], kind: int) -> int:
+    """The prediction of the next pixel of a row, from the rows above it and what is left of it."""
+    x = len(left)
+    if not above or not left:
+        return above[-1][0] if above else left[-1] if left else 0
+    w, n, nw = left[-1], above[-1][x], above[-1][x - 1]
+    ww = left[-2] if x > 1 else w
+    nn = above[-2][x] if len(above) > 1 else n
+    med = sorted((w, n, w + n - nw))[1]
+    w2, n2 = mean(med, beyond(w, w, ww)), mean(med, beyond(n, n, nn))
+    gradient = beyond(w, n, nw)
+    return (med, mean(w, n), w2, n2, mean(w2, n2), gradient, mean(mean(w, n), gradient), mean(w, med))[kind]
+
+
+def mean(a: int, b: int) -> int:
+    """Halfway, rounded up."""
+    return (a + b + 1) // 2
+
+
+def beyond(a: int, b: int, c: int) -> int:
+    """As far from a as b is from c, between 0 and 255."""
+    return min(max(a + b - c, 0), 255)
+
+
 def undo_color(channels: list[Array], color: int, bits: int) -> None:
     """Adds the other channel again, in place."""
     half = channels[0].dtype.type(2 ** (bits - 1))
@@ -400,15 +476,20 @@ def undo_color(channels: list[Array], color: int, bits: int) -> None:
 
 
 def read_image_block(h: Header, start: int, body: bytes, codes: Array) -> None:
-    """Puts the codes of the block that begins at row `start` where they belong; with predict 1."""
+    """Puts the codes of the block that begins at row `start` where they belong; with predict 1 and 3."""
     all_rows, width, channels, height = h.image
     rows = min(h.block, all_rows - start)
     size = codes.itemsize  # planes a channel: bytes of 16-bit codes are apart
-    planes = read_planes(h, body, [(rows, width)] * (channels * size))
+    shapes = [(rows, width)] * (channels * size)
+    if h.predict == MIXED:
+        shapes += [(channels * ((rows + 15) // 16), (width + 30) // 16)] * 2
+    planes = read_planes(h, body, shapes)
     images = []
     for c in range(channels):
         residuals = np.stack(planes[c * size : (c + 1) * size], -1).view(codes.dtype)[..., 0]
-        images.append(undo_med(residuals, h.bits))
+        images.append(residuals if h.predict == MIXED else undo_med(residuals, h.bits))
+    if h.predict == MIXED:
+        images = undo_mixed(images, planes[-2], planes[-1], 1 if h.color == 1 else 0)
     undo_color(images, h.color, h.bits)
     for c, image in enumerate(images):
         for r, row in enumerate(image, start):
@@ -445,6 +526,7 @@ def read_planes(h: Header, body: bytes, shapes: list[tuple[int, int]]) -> list[A
     modes = [0] * len(shapes) if h.coder == 0 else list(f.take(len(shapes)))
     check(max(modes) <= 5, 18)
     planes = [np.zeros(shape, np.uint8) for shape in shapes]
+    is_sized = not h.is_short or len(planes) > 1
     for mode, plane in zip(modes, planes, strict=True):
         if mode == 0:
             data = f.take(plane.size)
@@ -452,11 +534,14 @@ def read_planes(h: Header, body: bytes, shapes: list[tuple[int, int]]) -> list[A
             data = f.take(1) * plane.size
         elif mode == 2:
             continue
-        elif mode == 4:
-            data = lz4_block(f.take(f.varint()), plane.size)
         else:
-            check(mode == 3 or h.plan.dictionary != b"", 17)
-            data = zstd_frame(f.take(f.varint()), plane.size, h.plan.dictionary if mode == 5 else b"")
+            data = f.take(f.varint() if is_sized else len(body) - f.at)
+            if mode == 4:
+                data = lz4_block(data, plane.size)
+            else:
+                check(mode == 3 or h.plan.dictionary != b"", 17)
+                magic = ZSTD_MAGIC if h.is_short else b""
+                data = zstd_frame(magic + data, plane.size, h.plan.dictionary if mode == 5 else b"")
         plane[...] = np.frombuffer(data, np.uint8).reshape(plane.shape)
     if 2 in modes:
         coded = [plane for mode, plane in zip(modes, planes, strict=True) if mode == 2]
@@ -665,3 +750,115 @@ def read_plan(assets: bytes) -> Plan:
     plan.dictionary = f.take(f.varint())
     f.end(13)
     return plan
+
+
+# Short frames
+
+
+@dataclass
+class Chain:
+    """One chain of a plan."""
+
+    plan: Plan  # what it owns
+    template: Header | None
+
+
+@dataclass
+class ShortPlan:
+    """What short frames are read with: a dimension that varies is None, and so is a shape whose rank does."""
+
+    dtype: int
+    shape: list[int | None] | None
+    chains: list[Chain]
+
+
+def read_short_plan(
+    dtype: str, shape: Sequence[int | None] | None, chains: Sequence[tuple[bytes, bytes | None]]
+) -> ShortPlan:
+    """The plan of this dtype and shape whose chains have these assets and templates."""
+    number = [name for name, _, _ in DTYPES].index(dtype)
+    made = ShortPlan(number, None if shape is None else list(shape), [])
+    for assets, template in chains:
+        plan = read_plan(assets) if assets else Plan()
+        usable = template is not None and made.shape is not None
+        made.chains.append(Chain(plan, read_template(made, plan, template or b"") if usable else None))
+    return made
+
+
+def read_template(short_plan: ShortPlan, plan: Plan, template: bytes) -> Header:
+    """The chain in a template, before it is settled for a frame."""
+    f = Fields(template, short=1)
+    # A dimension that varies is too large here for the axis of a palette.
+    shape = tuple(65537 if d is None else d for d in short_plan.shape or ())
+    h = Header(dtype=short_plan.dtype, shape=shape, plan=plan, is_short=True)
+    read_value(h, f)
+    read_predict(h, f)
+    read_planes_and_coder(h, f)
+    f.end(10)
+    return h
+
+
+def read_short(frame: bytes, plan: ShortPlan | None) -> tuple[Array, str]:
+    """The array in a short frame, and the name of its dtype."""
+    h, block = read_short_header(frame, plan)
+    codes = np.zeros(h.elements, f"<u{max(h.bits, 8) // 8}")
+    for start in h.block_starts:
+        undo = read_image_block if h.predict in IN_IMAGES else read_block
+        undo(h, start, block, codes)
+    return to_array(h, codes)
+
+
+def read_short_header(frame: bytes, plan: ShortPlan | None) -> tuple[Header, bytes]:
+    """All that is known of a short frame before its block, and the block."""
+    check(plan is not None, 16)
+    assert plan is not None
+    f = Fields(frame, short=1)
+    number = f.u8()
+    template = plan.chains[number].template if number < len(plan.chains) else None
+    check(template is not None, 10)
+    assert template is not None
+    h = replace(template, shape=tuple(f.varint() if d is None else d for d in plan.shape or ()))
+    check_shape(h)
+    if h.elements > 0 and h.value == 1:
+        read_range(h, f)
+    settle(h)
+    h.block = max(h.image[0] if h.predict in IN_IMAGES else h.elements, 1)
+    block = frame[f.at :]
+    check(len(h.block_starts) == 1 or block == b"", 14)
+    return h, block
+
+
+def read_range(h: Header, f: Fields) -> None:
+    """What narrow did to this frame."""
+    kind = f.u8()
+    if kind == 6:
+        h.value = 0
+        return
+    check(kind & 7 <= 5, 11)
+    h.bits, h.shift = (0, 1, 8, 16, 32, 64)[kind & 7], kind >> 3
+    h.minimum = unzigzag(f.varint())
+    check_range(h)
+
+
+def settle(h: Header) -> None:
+    """Changes the chain to one that these codes and this shape can have."""
+    if h.elements == 0:
+        h.value, h.bits, h.predict = 0, 8 * h.itemsize, 0
+    if h.bits <= 1:
+        h.predict = 0
+    if h.predict == MIXED and h.bits > 8:
+        h.predict = MED
+    if h.predict in IN_IMAGES:
+        has_images = h.bits in (8, 16) and h.dtype not in COMPLEX and len(h.shape) >= (2, 3, 3)[h.geometry]
+        if not has_images or h.image[2] > 65536:
+            h.predict = 0
+        elif h.color == 1 and h.image[2] < 3:
+            h.color = 0
+    if h.predict == 1 and h.bits == 16:
+        h.planes = 1
+    if h.bits <= 8:
+        h.planes = 0
+    if h.planes == 2 and (h.value != 0 or h.predict != 0):
+        h.planes = 1
+    if h.predict not in IN_IMAGES and h.coder == 1 and h.tile[0] > 1:
+        h.tile = (1, 2**12)

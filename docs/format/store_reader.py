@@ -19,6 +19,7 @@ import struct
 import unicodedata
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Store:
         self.path, self.limit = Path(path), limit
         self.schema, self.fields = read_store_json(self.path / "store.json")
         self.records = read_records(self.path, self.schema)
+        self.plans: dict[str, Plan | None] = {}  # those that were read
 
     def __len__(self) -> int:
         return self.records[-1].first + self.records[-1].count if self.records else 0
@@ -91,6 +93,22 @@ class Store:
         check((record.size, record.count) == (len(shard.data), shard.count), 16)
         check(record.trailer_checksum == shard.checksum, 16)
         return shard
+
+    def plan(self, name: str) -> "Plan | None":
+        """The plan of this name; None if it is missing or damaged."""
+        if name not in self.plans:
+            self.plans[name] = read_plan(self.path / "plans", name)
+        return self.plans[name]
+
+    def assets(self, *first: str | None) -> dict[int, bytes]:
+        """The assets of all chains of all plans by their hash, first those of these plans."""
+        stems = sorted(path.stem for path in (self.path / "plans").glob("*.json"))
+        found: dict[int, bytes] = {}
+        for name in (*first, *stems):
+            plan = self.plan(name) if name is not None and is_plan_name(name) else None
+            for assets in plan.assets if plan else ():
+                found.setdefault(int.from_bytes(blake2b_64(assets), "little"), assets)
+        return found
 
 
 def read_file(path: Path, number: int) -> bytes:
@@ -133,6 +151,11 @@ def read_json(data: bytes, number: int) -> Any:
 def canonical(value: Any) -> bytes:
     """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def blake2b_64(data: bytes) -> bytes:
+    """The BLAKE2b-64 hash."""
+    return hashlib.blake2b(data, digest_size=8).digest()
 
 
 def is_texts(value: Any) -> bool:
@@ -289,7 +312,7 @@ class Schema:
         self.leaves = [leaf for _, leaf in leaves]
         self.stored = [fields[n]["store_as"] or self.leaves[n].dtype or "uint8" for n in self.frames]
         content = canonical({"schema": root.plain(), "stored": self.stored})
-        self.hash = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+        self.hash = int.from_bytes(blake2b_64(content), "little")
         self.nodes = [node for _, node in nodes]
         sizes = [self.leaves[n].width for n in self.columns]
         self.column_starts = [0, *itertools.accumulate(sizes)]
@@ -333,7 +356,8 @@ class Shard:
         check(self.footer_at + footer + 48 == size == len(data), 15)
         self.row_size, self.rows_checksum = row_size, rows_checksum
         self.is_packed, self.frames_end = bool(flags & 1), self.rows_at
-        self.widths, self.covered, self.plans = [0], [False] * self.frame_count, [0] * self.frame_count
+        self.widths, self.covered = [0], [False] * self.frame_count
+        self.plans: list[str | None] = [None] * self.frame_count
         if self.is_packed:
             self.read_table()
         check(row_size == (self.packed_size(schema) if self.is_packed else schema.row_size), 15)
@@ -350,7 +374,7 @@ class Shard:
         check(all(1 <= width <= 8 for width in self.widths[1:]) and bool(leaves) <= table[4] <= 8, 27)
         check(all(flags <= 1 for _, flags, _ in leaves), 27)
         self.covered = [bool(flags) for _, flags, _ in leaves]
-        self.plans = [plan for _, _, plan in leaves]
+        self.plans = [f"{plan:016x}" if plan else None for _, _, plan in leaves]
 
     def packed_size(self, schema: Schema) -> int:
         """The size of a row."""
@@ -406,11 +430,14 @@ class Shard:
 # A row
 
 
+def is_short(frame: bytes) -> bool:
+    """Whether it is a short frame, where there can be one."""
+    return frame[0] < 64
+
+
 def tag_of(frame: bytes) -> int:
-    """The header checksum of a full frame, the checksum of a short one; 0 if there is none."""
-    if not frame:
-        return 0
-    if frame[0] != ord("C"):
+    """The header checksum of a full frame, the checksum of a short one."""
+    if is_short(frame):
         return frames.crc32c(frame)  # type: ignore[no-any-return]
     size = int.from_bytes(frame[6:10], "little")
     check(14 <= size <= len(frame), 20)
@@ -490,32 +517,58 @@ class Sample(Row):
         node = self.schema.leaves[number]
         if number in self.apart:
             frame = self.apart[number]
-            check(len(frame) > 10 and not frame[10] & 1, 21, "it is too short, or names a plan")
-            return frame_value(self.frame_array(frame, number), node.dtype, node)
+            check(not names_plan(frame), 21, "an apart frame names a plan")
+            return frame_value(self.full_array(frame, {}, node.dtype), node.dtype, node)
         if node.is_column:
             place = self.schema.columns.index(number)
             start, end = self.schema.column_starts[place : place + 2]
             return scalar(self.columns[start:end], node) if node.shape is None else array(self.columns[start:end], node)
         place = self.schema.frames.index(number)
         frame = self.shard.data[self.offsets[place] : self.offsets[place + 1]]
+        stored, plan = self.schema.stored[place], self.shard.plans[place]
         check(tag_of(frame) == self.tags[place], 20)
-        return frame_value(self.frame_array(frame, number), self.schema.stored[place], node)
+        check(is_short(frame) or not self.shard.covered[place], 20, "a full frame of a covered leaf")
+        if is_short(frame) and self.shard.is_packed:
+            return frame_value(self.short_array(frame, plan, stored), stored, node)
+        assets = self.store.assets(plan, self.store.fields[number]["plan"]) if names_plan(frame) else {}
+        return frame_value(self.full_array(frame, assets, stored), stored, node)
 
-    def frame_array(self, frame: bytes, number: int) -> Array:
-        """The array in a frame of this leaf."""
-        assets = {}
-        if frame[10] & 1:
-            assets = read_assets(self.store.path / "plans", self.store.fields[number]["plan"])
-        try:
+    def full_array(self, frame: bytes, assets: dict[int, bytes], dtype: str) -> Array:
+        """The array of this dtype in a full frame."""
+        with frame_rejected():
             header, _ = frames.read_header(frame, assets)
-            itemsize = np.dtype(DTYPES[frames.DTYPES[header.dtype][0]]).itemsize
-            check(math.prod(header.shape) * itemsize <= self.store.limit, 25)
-            array, dtype = frames.read(frame, assets)
-        except frames.Reject as reject:
-            raise BadStore(21, f"frame.md's reason {reject.reason}") from None
-        leaf = self.schema.leaves[number]
-        check(dtype == (leaf.dtype if leaf.is_column else self.schema.stored[self.schema.frames.index(number)]), 22)
-        return array  # type: ignore[no-any-return]
+            self.check_header(header, dtype)
+            return frames.read(frame, assets)[0]  # type: ignore[no-any-return]
+
+    def short_array(self, frame: bytes, name: str | None, dtype: str) -> Array:
+        """The array of this dtype in a short frame that is read with the plan of this name."""
+        check(name is not None, 21, "a short frame without a plan")
+        plan = self.store.plan(name or "")
+        with frame_rejected():
+            short_plan = plan.short_plan if plan else None
+            header, _ = frames.read_short_header(frame, short_plan)
+            self.check_header(header, dtype)
+            return frames.read_short(frame, short_plan)[0]  # type: ignore[no-any-return]
+
+    def check_header(self, header: Any, dtype: str) -> None:
+        """Whether a frame holds what its leaf has, and not too much of it."""
+        found = frames.DTYPES[header.dtype][0]
+        check(math.prod(header.shape) * np.dtype(DTYPES[found]).itemsize <= self.store.limit, 25)
+        check(found == dtype, 22)
+
+
+def names_plan(frame: bytes) -> bool:
+    """Whether a full frame names a plan."""
+    return len(frame) > 10 and bool(frame[10] & 1)
+
+
+@contextmanager
+def frame_rejected() -> Iterator[None]:
+    """A frame that is rejected is number 21."""
+    try:
+        yield
+    except frames.Reject as reject:
+        raise BadStore(21, f"frame.md's reason {reject.reason}") from None
 
 
 # Values
@@ -728,17 +781,51 @@ def is_plan_name(name: str) -> bool:
     return len(name) == 16 and set(name) <= set("0123456789abcdef")
 
 
-def read_assets(folder: Path, first: str | None) -> dict[int, bytes]:
-    """The assets of the plan of that name and of all others, by their hash; files that are damaged are passed over."""
-    found = {}
-    for path in [folder / f"{first}.json", *sorted(folder.glob("*.json"))]:
-        data = path.read_bytes() if path.is_file() and is_plan_name(path.stem) else b""
-        if hashlib.blake2b(data, digest_size=8).hexdigest() != path.stem:
-            continue
-        try:
-            plan = json.loads(data.decode("utf-8"))
-            assets = base64.b64decode(plan["assets"], validate=True) if plan["cordwood_plan"] == 1 else b""
-        except (ValueError, RecursionError, KeyError, TypeError):
-            continue
-        found[int.from_bytes(hashlib.blake2b(assets, digest_size=8).digest(), "little")] = assets
-    return found
+@dataclass
+class Plan:
+    """A plan: the assets of its chains that own something, and what short frames are read with."""
+
+    assets: list[bytes]
+    short_plan: Any
+
+
+def read_plan(folder: Path, name: str) -> Plan | None:
+    """The plan of this name; None if its file is missing or damaged."""
+    path = folder / f"{name}.json"
+    data = path.read_bytes() if path.is_file() else b""
+    if blake2b_64(data).hex() != name:
+        return None
+    try:
+        plan = json.loads(data.decode("utf-8"))
+        if plan["cordwood_plan"] == 1:
+            dtype, shape, members = "uint8", None, [{"assets": plan["assets"], "short": None}]  # the dtype is not used
+        else:
+            dtype, shape, members = plan["dtype"], plan["shape"], plan["chains"]
+            form_check(plan["cordwood_plan"] == 2 and dtype in DTYPES and is_plan_shape(shape))
+            form_check(isinstance(members, list) and 1 <= len(members) <= 64)
+        chains = [read_chain(member) for member in members]
+        return Plan([assets for assets, _ in chains if assets], frames.read_short_plan(dtype, shape, chains))
+    except (ValueError, RecursionError, KeyError, TypeError, frames.Reject):
+        return None
+
+
+def read_chain(member: dict[str, Any]) -> tuple[bytes, bytes | None]:
+    """The assets of a chain, and its template."""
+    template = member["short"]
+    form_check(isinstance(member["assets"], str) and isinstance(template, str | None))
+    form_check(template is None or (len(template) % 2 == 0 and set(template) <= set("0123456789abcdefABCDEF")))
+    return base64.b64decode(member["assets"], validate=True), None if template is None else bytes.fromhex(template)
+
+
+def is_plan_shape(shape: Any) -> bool:
+    """Whether it can be the shape of a plan."""
+    if shape is None:
+        return True
+    sizes = isinstance(shape, list) and all(size is None or (type(size) is int and size >= 0) for size in shape)
+    return sizes and len(shape) <= 64
+
+
+def form_check(fine: bool) -> None:
+    """A file of another form is damaged."""
+    if not fine:
+        raise ValueError("no plan")

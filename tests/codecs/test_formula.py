@@ -54,7 +54,7 @@ def image_of(palettes: list[Array], seed: int = 0) -> Array:
 
 def source_of(frame: bytes) -> int:
     """0: the palette is in the frame, 1: a formula, 2: the plan's; -1 without a palette."""
-    header = _native.parse(frame)
+    header = _native.parse(frame, codecs.NO_PLANS, 0)
     assert isinstance(header, dict)
     return int(header["palette"][2]) if header["value"] == 2 else -1
 
@@ -236,8 +236,8 @@ def not_a_number(sign: float, kind: str) -> np.generic:
 def test_a_plan_with_a_formula_keeps_what_the_formula_does_not_give() -> None:
     clean = image_of(palettes_of("ImageNet", "float32"))
     plan = codecs.plan(clean, "small")
-    assert plan.palette is not None
-    assert plan.palette.source == "formula"
+    assert plan.chains[0].palette is not None
+    assert plan.chains[0].palette.source == "formula"
     for special in (np.nan, np.inf, -0.0, 3.25):
         image = clean.copy()
         image[1, 5, 6] = special

@@ -170,7 +170,7 @@ def test_what_frame_info_tells() -> None:
     assert (info.nbytes, info.size, info.version) == (3 * 64 * 64 * 4, len(frame), (1, 0))
     assert info.blocks == 1
     assert info.plan_hash is None
-    assert info.chain == "palette[channel] | predict | entropy"
+    assert info.chain == "palette[channel] | predict[mixed] | entropy"
     assert 15 < info.payload_offset < len(frame)
     assert codecs.frame_info(codecs.encode(np.zeros(0), "small")).blocks == 0
     assert codecs.frame_info(codecs.encode(random_bits("uint8", (1 << 20,)), "raw")).blocks == 4

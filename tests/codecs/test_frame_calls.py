@@ -253,6 +253,6 @@ def test_plans_of_many_palettes_do_not_cost_memory() -> None:
     """A palette for each of many channels: the array takes another way instead of gigabytes."""
     stages = (Palette(-1, 16), Entropy())
     array = np.random.default_rng(0).normal(size=35791).astype(np.float32)
-    frame = codecs.encode(array, codecs.Plan("balanced", "float32", stages))
+    frame = codecs.encode(array, codecs.Plan.single("balanced", "float32", stages))
     assert np.array_equal(codecs.decode(frame), array)
     assert len(frame) < 0.9 * array.nbytes

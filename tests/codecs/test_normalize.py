@@ -26,15 +26,15 @@ from tests.format.support.samples import smooth
 IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 OUTPUTS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 PLANS = {
-    "raw": codecs.Plan("raw", "uint8", (Raw(),)),
-    "narrow": codecs.Plan("fast", "uint8", (Narrow(), Raw())),
-    "narrow, shifted": codecs.Plan("small", "uint8", (Narrow(align_top=True), Entropy())),
-    "lz4": codecs.Plan("fast", "uint8", (Lz4(),)),
-    "zstd": codecs.Plan("small", "uint8", (Zstd(),)),
-    "ans": codecs.Plan("small", "uint8", (Narrow(pack_bits=False), Entropy("ans"))),
-    "delta": codecs.Plan("small", "uint8", (Predict("delta"), Planes(), Entropy())),
-    "chw": codecs.Plan("small", "uint8", (Predict("med", "chw", "green"), Entropy("ans"))),
-    "hwc": codecs.Plan("small", "uint8", (Predict("med", "hwc", "previous"), Entropy())),
+    "raw": codecs.Plan.single("raw", "uint8", (Raw(),)),
+    "narrow": codecs.Plan.single("fast", "uint8", (Narrow(), Raw())),
+    "narrow, shifted": codecs.Plan.single("small", "uint8", (Narrow(align_top=True), Entropy())),
+    "lz4": codecs.Plan.single("fast", "uint8", (Lz4(),)),
+    "zstd": codecs.Plan.single("small", "uint8", (Zstd(),)),
+    "ans": codecs.Plan.single("small", "uint8", (Narrow(pack_bits=False), Entropy("ans"))),
+    "delta": codecs.Plan.single("small", "uint8", (Predict("delta"), Planes(), Entropy())),
+    "chw": codecs.Plan.single("small", "uint8", (Predict("med", "chw", "green"), Entropy("ans"))),
+    "hwc": codecs.Plan.single("small", "uint8", (Predict("med", "hwc", "previous"), Entropy())),
 }
 
 

@@ -156,7 +156,7 @@ def test_a_copy_of_a_store_has_the_same_fingerprint(tmp_path: Path) -> None:
 
 
 def test_fingerprints_in_saved_states_stay_valid() -> None:
-    ds = cw.open(GOLDEN / "labelled-small.cordwood")
+    ds = cw.open(GOLDEN / "v1-labelled-small.cordwood")
     assert [fingerprint_of(view) for view in (ds, ds[1:], ds.select("0"), ds.subset([2, 0]))] == [
         8900311667297173,
         8750201436341203,

@@ -9,7 +9,7 @@ from cordwood import codecs
 from cordwood.codecs import Goal
 from tests.format.support.craft import DTYPES, Array
 from tests.format.support.formulas import FORMULAS
-from tests.format.support.readers import native_read, reader, same_bits
+from tests.format.support.readers import native_read, owned_by, reader, same_bits
 from tests.format.support.recipe import Crafted
 from tests.format.support.samples import SAMPLES, array_type, few_floats, random_bits, skewed, smooth
 from tests.format.test_reader import flat_frames, image_frames
@@ -36,7 +36,7 @@ def test_any_crafted(crafted: Crafted) -> None:
 
 
 def assert_plainly_read(frame: bytes, plan: codecs.Plan | None, array: Array, dtype: str) -> None:
-    owned = {plan.hash: plan.assets.encoded} if plan else {}
+    owned = owned_by(plan)
     found, name = reader.read(frame, owned)
     assert name == dtype
     assert same_bits(found, array)
@@ -95,7 +95,7 @@ def test_encoded_with_a_plan(dtype: str, goal: Goal, own: bool) -> None:
 
 
 def kinds_owned(plan: codecs.Plan) -> set[str]:
-    read = reader.read_plan(plan.assets.encoded)
+    read = reader.read_plan(plan.chains[0].assets.encoded)
     kinds = {"palette": read.palette[0] >= 0, "tables": read.tables[0] >= 0, "dictionary": bool(read.dictionary)}
     return {kind for kind, owned in kinds.items() if owned}
 

@@ -37,7 +37,7 @@ class Golden:
 
     @property
     def plan(self) -> Plan:
-        return Plan("small", self.dtype, self.stages, self.assets)
+        return Plan.single("small", self.dtype, self.stages, self.assets)
 
 
 def mixed(count: int, salt: int = 0) -> npt.NDArray[np.uint64]:
@@ -110,6 +110,17 @@ GOLDEN: dict[str, Golden] = {
     ),
     "med-hw-uint16-huffman": Golden(
         (hills(30, 31) * 257).astype(np.uint16), "uint16", (Predict("med", "hw"), Planes(), HUFFMAN)
+    ),
+    "mixed-chw-green-uint8-ans": Golden(
+        hills(3, 40, 37).astype(np.uint8), "uint8", (Predict("mixed", "chw", "green"), ANS)
+    ),
+    "mixed-hwc-previous-uint8-huffman": Golden(
+        (hills(35, 33, 4) * np.array([1, 2, 3, 5]) // 4).astype(np.uint8),
+        "uint8",
+        (Predict("mixed", "hwc", "previous"), HUFFMAN),
+    ),
+    "mixed-hw-uint8-huffman": Golden(
+        hills(33, 70).astype(np.uint8), "uint8", (Predict("mixed", "hw"), Entropy("huffman", tile=16, max_tables=6))
     ),
     "delta-int32-huffman": Golden(
         np.cumsum(mixed(500) % 50).astype(np.int32), "int32", (Predict("delta"), Planes(), HUFFMAN)

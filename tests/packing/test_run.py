@@ -72,13 +72,14 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(dest: Path) -> None:
 @pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize("goal", ["fast", "small"])
 def test_shards_are_those_of_a_writer(dest: Path, goal: Goal) -> None:
-    pack(Photos(), dest, workers=2, shard_bytes=20_000, goal=goal)
-    with cw.Writer(dest.with_name("written"), goal, shard_bytes=20_000) as writer:
-        writer.extend(photo(number) for number in range(COUNT))
+    few = [photo(number) for number in range(200)]  # so that the packing job, too, looks at the first ones alone
+    pack(few, dest, workers=2, shard_bytes=4_000, goal=goal)
+    with cw.Writer(dest.with_name("written"), goal, shard_bytes=4_000) as writer:
+        writer.extend(few)
     written, packed = files_of(dest.with_name("written")), files_of(dest)
     added = {name for name in packed if name == "pack.json" or name.startswith("inputs/")}
     assert {name: packed[name] for name in packed.keys() - added} == written
-    assert len(added) == sum(name.startswith("shard-") for name in written) + 1
+    assert len(added) == sum(name.startswith("shard-") for name in written) + 1 > 3
 
 
 def test_every_sample_has_random_numbers_of_its_own(dest: Path) -> None:

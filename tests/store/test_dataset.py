@@ -167,13 +167,13 @@ def test_a_selection_gives_none_for_what_a_sample_lacks(tmp_path: Path) -> None:
 
 def test_a_selection_reads_nothing_else(tmp_path: Path) -> None:
     samples: list[dict[str, Any]] = [
-        {"good": torch.arange(50) + i, "bad": torch.arange(50) - i - 1, "n": i} for i in range(3)
+        {"good": torch.arange(150) + i, "bad": torch.arange(150) - i - 1, "n": i} for i in range(3)
     ]
     ds = pack(tmp_path / "s", samples, "raw")
     shard = tmp_path / "s" / "shard-00000000.cws"
     data = bytearray(shard.read_bytes())
     for i in range(3):
-        at = data.index((torch.arange(50) - i - 1).numpy().tobytes())
+        at = data.index((torch.arange(150) - i - 1).numpy().tobytes())
         data[at + 8] ^= 1
     shard.write_bytes(data)
     with pytest.raises(cw.FormatError, match=r"sample 1 .*field 'bad'"):

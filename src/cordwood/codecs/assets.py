@@ -41,8 +41,3 @@ class Assets:
     def hash(self) -> int:
         """The 64 bits by which frames name the plan."""
         return int.from_bytes(hashlib.blake2b(self.encoded, digest_size=8).digest(), "little")
-
-    @property
-    def native(self) -> tuple[tuple[int, bytes], ...]:
-        """As the native calls take it."""
-        return ((self.hash, self.encoded),) if self.encoded else ()

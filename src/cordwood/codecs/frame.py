@@ -10,24 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from cordwood.codecs.chooser import plan
-from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, DType, dtype_of, plain
+from cordwood.codecs.choosing.chooser import plan
+from cordwood.codecs.dtypes import BY_CODE, DTYPES, Array, BytesLike, dtype_of, plain
 from cordwood.codecs.native_errors import raise_if_refused
 from cordwood.codecs.normalize import Normalize
-from cordwood.codecs.plan import GOALS, Goal, Plan, fallback
-from cordwood.codecs.stages.palette import Palette
+from cordwood.codecs.plan import GOALS, Goal, Plan, plan_set
 from cordwood.common.arguments import whole_number
 from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import UsageError
 from cordwood.native import _native
 
 _WORTH_A_THREAD = 32768  # bytes of an array
-PALETTE_MISS, _BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = (
-    101,
-    102,
-    200,
-    201,
-)  # the native module's own numbers, beside the format's reasons
+_BAD_CALL, _OUT_SHAPE, _OUT_DTYPE = 102, 200, 201  # the native module's own numbers, beside the format's reasons
+SHORT_FRAMES = 64  # the first byte of a frame is below, of short ones; that of a full frame is above
+NO_PLAN = (1 << 32) - 1  # a number that no plan has
+NO_PLANS = plan_set(())
 
 
 def _threads(threads: int | None) -> int:
@@ -78,7 +75,7 @@ def encode(
         raise UsageError(f"encode takes a plan or a goal ({', '.join(GOALS)}), not {chosen!r}")
     if chosen.dtype != kind.name:
         raise UsageError(f"this plan is for {chosen.dtype}, but the array is {kind.name}: make a plan for it")
-    return _encode(plain(array, kind), chosen, kind, _threads(threads))
+    return _encode(plain(array, kind), chosen, _threads(threads))
 
 
 def _check_size(array: Array) -> None:
@@ -87,29 +84,11 @@ def _check_size(array: Array) -> None:
         raise UsageError(f"an array of shape {array.shape} is beyond the format: 2^48 a dimension, 2^56 bytes in all")
 
 
-def _encode(array: Array, chosen: Plan, dtype: DType, threads: int) -> bytes:
-    answer: Any = None
-    for attempt in attempts(chosen, dtype):
-        answer = _native.encode(
-            array, array.shape, attempt.settings(array.ndim), attempt.formula, attempt.assets.native, threads
-        )
-        if isinstance(answer, bytes):
-            return answer
-        if answer[1] != PALETTE_MISS:
-            break
+def _encode(array: Array, chosen: Plan, threads: int) -> bytes:
+    answer: Any = _native.encode(array, array.shape, chosen.encoder(array.ndim, short=False), threads)
     raise_if_refused(answer, "array")
-    raise UsageError(f"the array could not be encoded: {answer}")
-
-
-def attempts(chosen: Plan, dtype: DType) -> Iterable[Plan]:
-    """The plan; if the array has other values than its palette, a palette in the frame; at last no palette."""
-    yield chosen
-    if chosen.palette is None:
-        return
-    if chosen.palette.source != "frame":
-        in_frame = Palette(chosen.palette.axis, chosen.palette.bits, "frame")
-        yield Plan(chosen.goal, chosen.dtype, (in_frame, *chosen.stages[1:]), chosen.assets)
-    yield fallback(dtype, chosen.goal)
+    frame: bytes = answer
+    return frame
 
 
 def encode_many(
@@ -157,23 +136,27 @@ def _check_contiguous(frame: BytesLike) -> None:
         raise UsageError("the frame's bytes are not contiguous in memory: pass bytes(frame)")
 
 
-def _header(frame: BytesLike) -> dict[str, Any]:
+def _header(frame: BytesLike, plans: Any = NO_PLANS, number: int = 0) -> dict[str, Any]:
     _check_contiguous(frame)
-    answer = _native.parse(frame)
+    answer = _native.parse(frame, plans, number)
     raise_if_refused(answer)
     assert isinstance(answer, dict)  # noqa: S101 - for the type checker: tuples were raised
     return answer
 
 
-def frame_info(frame: BytesLike) -> FrameInfo:
-    """Read a frame's header.
+def frame_info(frame: BytesLike, plan: Plan | None = None) -> FrameInfo:
+    """Read a frame's header. A short frame is read with its plan.
 
     ::
 
         >>> codecs.frame_info(frame)
         FrameInfo(dtype='float32', shape=(3, 224, 224), chain='palette[channel] | predict | entropy', ...)
     """
-    answer = _header(frame)
+    return _info(frame, NO_PLANS if plan is None else plan.handle, 0)
+
+
+def _info(frame: BytesLike, plans: Any, number: int) -> FrameInfo:
+    answer = _header(frame, plans, number)
     dtype = BY_CODE[answer["dtype"]]
     return FrameInfo(
         dtype=dtype.name,
@@ -194,10 +177,11 @@ _CODERS = {"entropy": (2,), "zstd": (3, 5), "lz4": (4,)}
 
 def _planes_of(header: dict[str, Any]) -> int:
     """Planes of a block, as far as the header shows their modes."""
-    if header["predict"] == 1:
+    if header["predict"] in (1, 3):
         geometry = header["image"][0]
         channels = 1 if geometry == 0 else header["shape"][-3 if geometry == 1 else -1]
-        return int(channels * (header["bits"] // 8))
+        maps = 2 if header["predict"] == 3 else 0
+        return int(channels * (header["bits"] // 8)) + maps
     return max(1, int(header["bits"]) // 8) if header["planes"] else 1
 
 
@@ -205,7 +189,7 @@ def _chain(header: dict[str, Any]) -> str:
     """The header's chain in the words of a plan."""
     axis = header["palette"][1]
     value = ["", "narrow", "palette" if axis == 255 else "palette[channel]"][header["value"]]
-    predict = ["", "predict", "predict[delta]"][header["predict"]]
+    predict = ["", "predict", "predict[delta]", "predict[mixed]"][header["predict"]]
     planes = ["", "planes", "planes"][header["planes"]]
     planned = header["modes"][: _planes_of(header)]
     coder = next((name for name, modes in _CODERS.items() if any(mode in planned for mode in modes)), "raw")
@@ -228,13 +212,14 @@ def decode(
         array = codecs.decode(frame)
         codecs.decode(frame, out=batch[i])        # into memory used before: new memory often costs more than decoding
 
-    ``plans`` are looked at if the frame names one. ``limit`` is how many bytes may be allocated (default: the
+    ``plans`` are looked at if the frame names one; a short frame, which names none, is read with the one plan that is
+    given. ``limit`` is how many bytes may be allocated (default: the
     machine's memory). After a FormatError the contents of ``out`` are undefined. dtypes that NumPy lacks come back as
     unsigned integers; ``frame_info`` names them.
     """
     limit = _limit(limit)
     if out is None:
-        answer = _header(frame)
+        answer = _header(frame, plans.handle if isinstance(plans, Plan) else NO_PLANS)
         dtype = BY_CODE[answer["dtype"]].numpy
         nbytes = answer["nbytes"]
         if normalize is not None:
@@ -271,6 +256,22 @@ def decode_into(
     given = (plans,) if isinstance(plans, Plan) else tuple(plans or ())
     if not all(isinstance(one, Plan) for one in given):
         raise UsageError("plans is a Plan, or several; of a file's text make one with Plan.from_json")
+    plans = given[0].handle if len(given) == 1 else plan_set(one.native() for one in given)
+    number = 0 if len(given) == 1 else NO_PLAN
+    decode_with(plans, [(frame, number) for frame in frames], outs, threads, normalize=normalize, limit=limit)
+
+
+def decode_with(
+    plans: Any,
+    numbered: Sequence[tuple[BytesLike, int]],
+    outs: Sequence[Array],
+    threads: int | None = None,
+    *,
+    normalize: Normalize | None = None,
+    limit: int | None = None,
+) -> None:
+    """Decode frames as `decode_into` does; each comes with the number of the plan in the set that it is read with."""
+    frames = [frame for frame, _ in numbered]
     for frame in frames:
         _check_contiguous(frame)
     for i, out in enumerate(outs):
@@ -291,15 +292,16 @@ def decode_into(
         tuple(frames),
         tuple(out if out.dtype.isbuiltin == 1 else out.view(f"u{out.itemsize}") for out in outs),
         struct.pack(f"{len(outs)}I", *[_ANY if finish else _accepted(out.dtype) for out in outs]),
-        tuple(pair for one in given for pair in one.assets.native),
+        plans,
+        struct.pack(f"{len(outs)}I", *[number for _, number in numbered]),
         finish,
         _threads(threads),
         _limit(limit),
     )
     if answer is not None and answer[1] in (_OUT_SHAPE, _OUT_DTYPE):
-        _refuse_out(answer[0], frames[answer[0]], outs[answer[0]], normalize)
+        _refuse_out(answer[0], _info(frames[answer[0]], plans, numbered[answer[0]][1]), outs[answer[0]], normalize)
     if answer is not None and answer[1] == _BAD_CALL and normalize is not None:
-        _refuse_normalize(answer[0], frames[answer[0]], normalize)
+        _refuse_normalize(answer[0], _info(frames[answer[0]], plans, numbered[answer[0]][1]), normalize)
     raise_if_refused(answer, item=0 if len(frames) > 1 else None)
 
 
@@ -316,8 +318,7 @@ def _accepted(dtype: "np.dtype[np.generic]") -> int:
     )
 
 
-def _refuse_out(item: int, frame: BytesLike, out: Array, normalize: Normalize | None) -> None:
-    info = frame_info(frame)
+def _refuse_out(item: int, info: FrameInfo, out: Array, normalize: Normalize | None) -> None:
     wanted = DTYPES[info.dtype if normalize is None else normalize.output(out.dtype)].carrier
     raise UsageError(
         f"out {item} is {out.dtype} of shape {out.shape}, but the frame holds {info.dtype} of shape {info.shape}: "
@@ -325,8 +326,7 @@ def _refuse_out(item: int, frame: BytesLike, out: Array, normalize: Normalize | 
     )
 
 
-def _refuse_normalize(item: int, frame: BytesLike, normalize: Normalize) -> None:
-    info = frame_info(frame)
+def _refuse_normalize(item: int, info: FrameInfo, normalize: Normalize) -> None:
     raise UsageError(
         f"normalize: frame {item} holds {info.dtype} of shape {info.shape}, but a uint8 array is needed, with "
         f"{len(normalize.mean)} channels on axis {normalize.axis}"

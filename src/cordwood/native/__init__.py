@@ -5,9 +5,10 @@ A call from Python passes them in this order:
 1. ``python/``: Python objects -> pointers and sizes, checked. Only the files here use Python objects; they release the
    GIL before the work begins, and return errors as tuples.
 2. ``store/``: a sample number -> its row and frames in a mapped shard.
-3. ``frame/``: the bytes of a frame -> its header, blocks and values; and back.
+3. ``frame/``: the bytes of a frame -> its header, blocks and values; and back, by the best chain of a plan.
 4. ``entropy/``: entropy-coded blocks -> bytes; and back.
-5. ``coding/``: blocks -> byte planes: zstd and lz4, tiles, prediction, planes, palettes; and back.
+5. ``coding/``: blocks -> byte planes: zstd and lz4, tiles, planes, palettes; and back. ``predict/``: codes ->
+   residuals, and back.
 6. ``image/``: a decoded image -> a part of it, resized and normalised.
 7. ``base/``: what all of them need: bounded reading, errors, checksums, threads. ``base/cw.h`` declares it.
 

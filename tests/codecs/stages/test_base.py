@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cordwood.codecs.plan import STAGES
+from cordwood.codecs.chain import STAGES
 from cordwood.codecs.stages.base import DEFAULTS, Stage
 from cordwood.codecs.stages.predict import Predict
 from cordwood.errors import UsageError

@@ -36,7 +36,7 @@ def distributions(size: int) -> dict[str, Array]:
 
 
 def plan_of(coder: str, tables: int = 8, tile: int = 16, or_zstd: bool = False) -> codecs.Plan:
-    return codecs.Plan("small", "uint8", (Entropy(coder, tile, tables, or_zstd=or_zstd),))
+    return codecs.Plan.single("small", "uint8", (Entropy(coder, tile, tables, or_zstd=or_zstd),))
 
 
 @pytest.mark.parametrize("name", distributions(1))
@@ -74,7 +74,7 @@ def test_each_plane_has_the_mode_that_suits_it(coder: str) -> None:
     size = 50_000
     noise, skewed = rng.integers(0, 256, size), np.minimum(rng.geometric(0.5, size), 200)
     array = (noise + 256 * skewed + 65536 * 9).astype(np.uint32)
-    plan = codecs.Plan("small", "uint32", (Planes(), Entropy(coder)))
+    plan = codecs.Plan.single("small", "uint32", (Planes(), Entropy(coder)))
     frame = codecs.encode(array, plan)
     assert modes_of(frame) == [[RAW, ENTROPY, CONSTANT, CONSTANT]]
     assert same_bits(codecs.decode(frame), array)
@@ -86,17 +86,17 @@ def test_or_zstd_takes_the_plane_that_repeats() -> None:
     skewed = np.minimum(rng.geometric(0.5, period.size), 200)
     array = (period + 256 * skewed).astype(np.uint16)
     entropy = Entropy("ans", or_zstd=True)
-    frame = codecs.encode(array, codecs.Plan("small", "uint16", (Planes(), entropy)))
+    frame = codecs.encode(array, codecs.Plan.single("small", "uint16", (Planes(), entropy)))
     assert modes_of(frame) == [[ZSTD, ENTROPY]]
     assert same_bits(codecs.decode(frame), array)
 
 
 def test_saving_is_what_a_plane_must_get_smaller_by() -> None:
     symbols = np.random.default_rng(7).integers(0, 200, 50_000).astype(np.uint8)  # a table saves 4.5%
-    assert modes_of(codecs.encode(symbols, codecs.Plan("small", "uint8", (Entropy("ans", saving=0.03),)))) == [
+    assert modes_of(codecs.encode(symbols, codecs.Plan.single("small", "uint8", (Entropy("ans", saving=0.03),)))) == [
         [ENTROPY]
     ]
-    left = codecs.encode(symbols, codecs.Plan("small", "uint8", (Entropy("ans", saving=0.06),)))
+    left = codecs.encode(symbols, codecs.Plan.single("small", "uint8", (Entropy("ans", saving=0.06),)))
     assert len(left) >= symbols.nbytes
 
 
@@ -118,7 +118,7 @@ def test_both_readers_read_what_it_writes(
     image = np.clip(base, 0, 255).astype(np.uint8)
     entropy = Entropy(coder, tile, tables, or_zstd=or_zstd)
     for stages in ((entropy,), (Predict("med"), entropy)):
-        frame = codecs.encode(image, codecs.Plan("small", "uint8", stages))
+        frame = codecs.encode(image, codecs.Plan.single("small", "uint8", stages))
         assert same_bits(codecs.decode(frame), image)
         assert same_bits(reader.read(frame)[0], image)
 

@@ -16,7 +16,7 @@ WORDS = np.frombuffer(b"over and over and over, and then once more; " * 200, np.
 
 @pytest.mark.parametrize("level", [1, 3, 9, 12])
 def test_a_plane_is_an_lz4_block(level: int) -> None:
-    frame = codecs.encode(WORDS, codecs.Plan("fast", "uint8", (Lz4(level),)))
+    frame = codecs.encode(WORDS, codecs.Plan.single("fast", "uint8", (Lz4(level),)))
     assert modes_of(frame) == [[4]]
     body = frame[codecs.frame_info(frame).payload_offset + 1 :]
     size = next(n for n in range(len(body)) if body.startswith(varint(n)) and len(varint(n)) + n == len(body))
@@ -28,7 +28,7 @@ def test_a_plane_is_an_lz4_block(level: int) -> None:
 
 def test_noise_is_not_put_through_it() -> None:
     noise = np.frombuffer(np.random.default_rng(0).bytes(300_000), np.uint8)
-    frame = codecs.encode(noise, codecs.Plan("fast", "uint8", (Lz4(),)))
+    frame = codecs.encode(noise, codecs.Plan.single("fast", "uint8", (Lz4(),)))
     assert len(frame) <= noise.nbytes * 1.001 + 64
     assert same_bits(codecs.decode(frame), noise)
 

@@ -37,7 +37,7 @@ def integers(draw: st.DrawFn) -> Array:
 @given(integers(), st.booleans(), st.booleans(), st.booleans())
 def test_codes_are_the_definition(array: Array, pack_bits: bool, align_top: bool, apart: bool) -> None:
     stages = (Narrow(pack_bits, align_top), *((Planes(),) if apart else ()), Lz4())
-    plan = codecs.Plan("small", array.dtype.name, stages)
+    plan = codecs.Plan.single("small", array.dtype.name, stages)
     frame = codecs.encode(array, plan)
     header, blocks = look_inside(frame)
     expected = definitions.narrow(array, pack_bits=pack_bits, align_top=align_top)
@@ -78,14 +78,14 @@ def test_one_value_is_nothing_but_a_header() -> None:
 
 def test_two_values_share_a_byte() -> None:
     array = np.random.default_rng(0).choice(np.array([2**62, 2**62 + 1]), 8000)
-    frame = codecs.encode(array, codecs.Plan("fast", "int64", (Narrow(), Raw())))
+    frame = codecs.encode(array, codecs.Plan.single("fast", "int64", (Narrow(), Raw())))
     assert len(frame) < 1000 + 60
     assert same_bits(codecs.decode(frame), array)
 
 
 def test_bool_with_other_bytes_than_0_and_1() -> None:
     array = np.tile(np.array([0, 1, 2, 255], np.uint8), 300).view(np.bool_)
-    frame = codecs.encode(array, codecs.Plan("fast", "bool", (Narrow(), Raw())))
+    frame = codecs.encode(array, codecs.Plan.single("fast", "bool", (Narrow(), Raw())))
     assert same_bits(codecs.decode(frame), array)
     assert codecs.decode(frame).view(np.uint8)[:4].tolist() == [0, 1, 2, 255]
 
@@ -93,13 +93,13 @@ def test_bool_with_other_bytes_than_0_and_1() -> None:
 @pytest.mark.parametrize("values", [2, 3, 255, 256, 257, 65536, 65537])
 def test_bits_step_up_where_the_range_does(values: int) -> None:
     array = np.linspace(0, values - 1, 70000).astype(np.int64) - 5
-    header, _ = look_inside(codecs.encode(array, codecs.Plan("fast", "int64", (Narrow(), Raw()))))
+    header, _ = look_inside(codecs.encode(array, codecs.Plan.single("fast", "int64", (Narrow(), Raw()))))
     assert header.bits == (1 if values == 2 else 8 if values <= 256 else 16 if values <= 65536 else 32)
 
 
 def test_align_top_puts_the_weightiest_bits_in_the_first_byte() -> None:
     array = np.arange(300, dtype=np.int32)
-    plan = codecs.Plan("small", "int32", (Narrow(pack_bits=False, align_top=True), Planes(), Entropy()))
+    plan = codecs.Plan.single("small", "int32", (Narrow(pack_bits=False, align_top=True), Planes(), Entropy()))
     header, blocks = look_inside(codecs.encode(array, plan))
     assert (header.bits, header.shift) == (16, 7)
     low, high = blocks[0]
@@ -110,5 +110,5 @@ def test_align_top_puts_the_weightiest_bits_in_the_first_byte() -> None:
 @pytest.mark.parametrize("predict", [Predict("delta"), Predict("med")])
 def test_bits_of_their_own_take_no_prediction(predict: Predict) -> None:
     array = np.random.default_rng(1).integers(0, 2, (64, 64)).astype(np.int16)
-    header, _ = look_inside(codecs.encode(array, codecs.Plan("small", "int16", (Narrow(), predict, Lz4()))))
+    header, _ = look_inside(codecs.encode(array, codecs.Plan.single("small", "int16", (Narrow(), predict, Lz4()))))
     assert (header.bits, header.predict, header.planes) == (1, 0, 0)

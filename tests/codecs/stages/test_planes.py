@@ -29,7 +29,7 @@ def arrays(draw: st.DrawFn) -> tuple[str, Array]:
 @given(arrays(), st.booleans(), st.integers(16, 700))
 def test_planes_are_the_definition(given_array: tuple[str, Array], rotated: bool, block: int) -> None:
     dtype, array = given_array
-    plan = codecs.Plan("small", dtype, (Planes(rotated), Lz4()))
+    plan = codecs.Plan.single("small", dtype, (Planes(rotated), Lz4()))
     frame = encode_in_blocks(array, plan, block)
     assert same_bits(codecs.decode(frame), array)
     header, blocks = look_inside(frame)
@@ -56,7 +56,7 @@ def test_the_definition_is_decoded(dtype: str, kind: int) -> None:
 
 def test_rotation_makes_the_exponent_one_byte() -> None:
     weights = (np.random.default_rng(0).standard_normal(4000) * 0.02).astype(np.float32)
-    plan = codecs.Plan("small", "float32", (Planes(rotated=True), Lz4()))
+    plan = codecs.Plan.single("small", "float32", (Planes(rotated=True), Lz4()))
     # repeated, so that the frame is smaller than the array
     header, blocks = look_inside(codecs.encode(np.tile(weights, 4), plan))
     assert header.planes == 2

@@ -1,5 +1,7 @@
 """predict: residuals of med and delta are those of the definition, in every geometry and block."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,11 +11,12 @@ from cordwood import codecs
 from cordwood.codecs.stages.lz4 import Lz4
 from cordwood.codecs.stages.planes import Planes
 from cordwood.codecs.stages.predict import COLORS, GEOMETRIES, Predict
+from cordwood.errors import FormatError
 from tests.codecs.support import definitions
 from tests.codecs.support.definitions import Array
 from tests.codecs.support.inside import encode_in_blocks, look_inside
 from tests.format.support import craft
-from tests.format.support.readers import same_bits
+from tests.format.support.readers import reader, same_bits
 from tests.format.support.samples import array_type, random_bits
 
 SMALL_CODES = ("uint8", "int8", "uint16", "int16", "float16", "bfloat16", "float8_e4m3fn")
@@ -46,7 +49,7 @@ def residual_planes(codes: Array, shape: tuple[int, ...], geometry: str, color: 
 @given(images(), st.sampled_from([16, 32, 1 << 20]))
 def test_med_is_the_definition(image: tuple[str, Array, str, str], block: int) -> None:
     dtype, array, geometry, color = image
-    plan = codecs.Plan("small", dtype, (Predict("med", geometry, color), Lz4()))
+    plan = codecs.Plan.single("small", dtype, (Predict("med", geometry, color), Lz4()))
     frame = encode_in_blocks(array, plan, block)
     assert same_bits(codecs.decode(frame), array)
     header, blocks = look_inside(frame)
@@ -74,6 +77,81 @@ def test_the_definition_of_med_is_decoded(image: tuple[str, Array, str, str], bl
     assert same_bits(codecs.decode(craft.frame(dtype, array.shape, chain, bodies)), array)
 
 
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[Array, str, str, int, int]:
+    """An image of bytes, geometry, color, rows of a block, and a seed for kinds and factors."""
+    _, array, geometry, color = draw(images().filter(lambda image: image[1].itemsize == 1))
+    return array.view(np.uint8), geometry, color, draw(st.integers(1, 50)), draw(st.integers(0, 999))
+
+
+def channels_in(array: Array, geometry: str) -> int:
+    return int({"hw": 1, "chw": array.shape[-3] if array.ndim > 2 else 0, "hwc": array.shape[-1]}[geometry])
+
+
+@settings(max_examples=150)
+@given(groups())
+def test_the_definition_of_mixed_is_decoded(image: tuple[Array, str, str, int, int]) -> None:
+    array, geometry, color, block, seed = image
+    count = channels_in(array, geometry)
+    color = color if color != "green" or count >= 3 else "none"
+    channels = definitions.colored(definitions.channels_of(array, array.shape, geometry), color)
+    chance, base = np.random.default_rng(seed), int(color == "green")
+    bodies = []
+    for start in range(0, len(channels[0]), block):
+        rows = [channel[start : start + block] for channel in channels]
+        shape = (count, (len(rows[0]) + 15) // 16, (rows[0].shape[1] + 30) // 16)
+        kinds, factors = (chance.integers(0, 8, shape).astype(np.uint8) for _ in range(2))
+        factors[base] = 0
+        planes = [*definitions.mixed(rows, kinds, factors, base), kinds, factors]
+        bodies.append(bytes(len(planes)) + b"".join(plane.tobytes() for plane in planes))
+    chain = craft.chain(predict=craft.mixed(GEOMETRIES[geometry], COLORS[color]), coder=craft.coded(), block=block)
+    frame = craft.frame("uint8", array.shape, chain, bodies)
+    assert same_bits(codecs.decode(frame), array)
+    assert same_bits(reader.read(frame)[0], array)
+
+
+@settings(max_examples=100)
+@given(images(), st.sampled_from([16, 32, 1 << 20]))
+def test_mixed_is_the_definition(image: tuple[str, Array, str, str], block: int) -> None:
+    dtype, array, geometry, color = image
+    frame = encode_in_blocks(
+        array, codecs.Plan.single("small", dtype, (Predict("mixed", geometry, color), Lz4())), block
+    )
+    assert same_bits(codecs.decode(frame), array)
+    header, blocks = look_inside(frame)
+    if header.coder == 0:
+        return
+    assert header.predict == (3 if array.itemsize == 1 else 1)
+    if header.predict != 3:
+        return
+    channels = definitions.channels_of(definitions.bits_of(array), array.shape, geometry)
+    names = list(COLORS)
+    channels = definitions.colored(channels, names[header.color])
+    for start, planes in zip(header.block_starts, blocks, strict=True):
+        *residuals, kinds, factors = planes
+        rows = [channel[start : start + header.block] for channel in channels]
+        by_channel = [one.reshape(len(rows), -1, one.shape[1]) for one in (kinds, factors)]
+        expected = definitions.mixed(rows, by_channel[0], by_channel[1], int(names[header.color] == "green"))
+        assert [plane.tobytes() for plane in residuals] == [plane.tobytes() for plane in expected]
+
+
+@pytest.mark.parametrize(
+    ("plane", "at", "value"), [(3, 0, 8), (3, 17, 255), (4, 0, 8), (4, 6, 1), (4, 11, 7), (4, 17, 8)]
+)
+def test_a_kind_or_a_factor_that_is_not_defined_is_rejected(plane: int, at: int, value: int) -> None:
+    planes = [bytearray(20 * 20), bytearray(20 * 20), bytearray(20 * 20), bytearray(18), bytearray(18)]
+    chain = craft.chain(predict=craft.mixed(1, 1), coder=craft.coded())
+    codecs.decode(craft.frame("uint8", (3, 20, 20), chain, [bytes(5) + b"".join(planes)]))
+    planes[plane][at] = value  # six groups a channel: 6 to 11 are the base's
+    frame = craft.frame("uint8", (3, 20, 20), chain, [bytes(5) + b"".join(planes)])
+    with pytest.raises(FormatError) as caught:
+        codecs.decode(frame)
+    assert caught.value.reason == 25
+    with pytest.raises(reader.Reject) as rejected:
+        reader.read(frame)
+    assert rejected.value.reason == 25
+
+
 @settings(max_examples=150)
 @given(
     st.sampled_from(["int8", "uint16", "float32", "int64", "complex64"]),
@@ -86,7 +164,7 @@ def test_delta_is_the_definition(dtype: str, size: int, lag: int, block: int, ap
     noise = random_bits(dtype, (size,), size)
     array = np.concatenate([noise, np.zeros(2 * size + 300, noise.dtype)])
     stages = (Predict("delta", lag=lag), *((Planes(),) if apart else ()), Lz4())
-    frame = encode_in_blocks(array, codecs.Plan("small", dtype, stages), block)
+    frame = encode_in_blocks(array, codecs.Plan.single("small", dtype, stages), block)
     assert same_bits(codecs.decode(frame), array)
     header, blocks = look_inside(frame)
     assert (header.predict, header.lag) == (2, lag)
@@ -103,7 +181,7 @@ def test_delta_is_the_definition(dtype: str, size: int, lag: int, block: int, ap
 )
 def test_med_is_left_out_where_it_cannot_be(dtype: str, shape: tuple[int, ...]) -> None:
     array = np.zeros(shape, array_type(dtype))
-    frame = codecs.encode(array, codecs.Plan("small", dtype, (Predict("med"), Lz4())))
+    frame = codecs.encode(array, codecs.Plan.single("small", dtype, (Predict("med"), Lz4())))
     assert look_inside(frame)[0].predict == 0
     assert same_bits(codecs.decode(frame), array)
 
@@ -113,15 +191,15 @@ def test_med_is_left_out_where_it_cannot_be(dtype: str, shape: tuple[int, ...]) 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 def test_odd_shapes(dtype: str, geometry: str, shape: tuple[int, ...]) -> None:
     array = (np.indices(shape).sum(axis=0) * 3 % 251).astype(dtype)
-    for color in COLORS:
-        frame = codecs.encode(array, codecs.Plan("small", dtype, (Predict("med", geometry, color), Lz4())))
+    for kind, color in product(("med", "mixed"), COLORS):
+        frame = codecs.encode(array, codecs.Plan.single("small", dtype, (Predict(kind, geometry, color), Lz4())))
         assert same_bits(codecs.decode(frame), array)
 
 
 def test_blocks_of_an_image_beyond_256_kib() -> None:
     array = random_bits("uint8", (3, 700, 700)).copy()
     array[:, 100:] = np.arange(700, dtype=np.uint16).astype(np.uint8)
-    plan = codecs.Plan("small", "uint8", (Predict("med", "chw", "green"), Lz4()))
+    plan = codecs.Plan.single("small", "uint8", (Predict("med", "chw", "green"), Lz4()))
     frame = codecs.encode(array, plan)
     header, blocks = look_inside(frame)
     assert len(blocks) > 3

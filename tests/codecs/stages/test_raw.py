@@ -40,7 +40,7 @@ def test_from_64_kib_on_they_are_aligned(nbytes: int) -> None:
 
 def test_codes_can_be_stored_too() -> None:
     array = random_bits("uint8", (1000,)).astype(np.int64) + 10**12
-    frame = codecs.encode(array, codecs.Plan("fast", "int64", (Narrow(), Raw())))
+    frame = codecs.encode(array, codecs.Plan.single("fast", "int64", (Narrow(), Raw())))
     assert codecs.frame_info(frame).chain == "narrow | raw"
     assert len(frame) < 1000 + 60
     assert same_bits(codecs.decode(frame), array)

@@ -171,6 +171,33 @@ def med(channel: Array) -> Array:
     return zigzag((x - prediction).astype(channel.dtype))
 
 
+def mixed(channels: Sequence[Array], kinds: Array, factors: Array, base: int) -> list[Array]:
+    """The residuals of a block's channels of bytes; `kinds` and `factors` by channel, band and group."""
+    y, x = np.indices(channels[0].shape)
+    found = []
+    differences = []
+    for c, channel in enumerate(channels):
+        t = channel.astype(np.int64)
+        padded = np.pad(t, ((2, 0), (2, 0)))
+        w, n, nw, ww, nn = (padded[2 - dy :, 2 - dx :][: len(t), : t.shape[1]] for dy, dx in
+                            ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0)))  # fmt: skip
+        ww, nn = np.where(x == 1, w, ww), np.where(y == 1, n, nn)
+        med = np.clip(w + n - nw, np.minimum(w, n), np.maximum(w, n))
+        w2 = (med + np.clip(2 * w - ww, 0, 255) + 1) // 2
+        n2 = (med + np.clip(2 * n - nn, 0, 255) + 1) // 2
+        gradient, mean = np.clip(w + n - nw, 0, 255), (w + n + 1) // 2
+        kinds_of = kinds[c][y // 16, (x + y % 16) // 16]
+        all_kinds = [med, mean, w2, n2, (w2 + n2 + 1) // 2, gradient, (mean + gradient + 1) // 2, (w + med + 1) // 2]
+        prediction = np.choose(kinds_of, all_kinds)
+        prediction = np.where(y == 0, w, np.where(x == 0, n, prediction))
+        differences.append((t - prediction).astype(np.int8).astype(np.int64))
+    for c, difference in enumerate(differences):
+        quarters = np.array([0, -1, 1, -2, 2, -3, 3, -4])[factors[c][y // 16, (x + y % 16) // 16]]
+        taken = (quarters * differences[base] + 2) // 4 if c != base else 0
+        found.append(zigzag((difference - taken).astype(np.uint8)))
+    return found
+
+
 def delta(codes: Array, lag: int = 1) -> Array:
     """The residuals of one block; codes before its start count as 0."""
     before = np.zeros_like(codes)

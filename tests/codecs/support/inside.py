@@ -7,15 +7,14 @@ undone.
 from typing import Any
 
 from cordwood import codecs
-from cordwood.codecs.stages.base import DEFAULTS
 from cordwood.native import _native
 from tests.codecs.support.definitions import Array
-from tests.format.support.readers import reader
+from tests.format.support.readers import owned_by, reader
 
 
 def look_inside(frame: bytes, plan: codecs.Plan | None = None) -> tuple[Any, list[list[Array]]]:
     """The header, and for every block its planes as matrices."""
-    header, body = reader.read_header(frame, {plan.hash: plan.assets.encoded} if plan else {})
+    header, body = reader.read_header(frame, owned_by(plan))
     blocks = []
     for start, (size, _) in zip(header.block_starts, header.table, strict=True):
         blocks.append(reader.read_planes(header, body.take(size), shapes_of(header, start)))
@@ -25,9 +24,11 @@ def look_inside(frame: bytes, plan: codecs.Plan | None = None) -> tuple[Any, lis
 def shapes_of(header: Any, start: int) -> list[tuple[int, int]]:
     """Rows and columns of every plane of the block that begins at `start`."""
     code = max(header.bits, 8) // 8
-    if header.predict == 1:
+    if header.predict in (1, 3):
         rows, width, channels, _ = header.image
-        return [(min(header.block, rows - start), width)] * (channels * code)
+        rows = min(header.block, rows - start)
+        groups = [(channels * ((rows + 15) // 16), (width + 30) // 16)] * 2 if header.predict == 3 else []
+        return [(rows, width)] * (channels * code) + groups
     count = min(header.block, header.elements - start)
     if header.bits == 1:
         return [(1, (count + 7) // 8)]
@@ -36,7 +37,7 @@ def shapes_of(header: Any, start: int) -> list[tuple[int, int]]:
 
 def modes_of(frame: bytes, plan: codecs.Plan | None = None) -> list[list[int]]:
     """For every block the modes of its planes; none where the bytes are stored."""
-    header, body = reader.read_header(frame, {plan.hash: plan.assets.encoded} if plan else {})
+    header, body = reader.read_header(frame, owned_by(plan))
     found = []
     for start, (size, _) in zip(header.block_starts, header.table, strict=True):
         block = body.take(size)
@@ -46,7 +47,10 @@ def modes_of(frame: bytes, plan: codecs.Plan | None = None) -> list[list[int]]:
 
 def encode_in_blocks(array: Array, plan: codecs.Plan, block: int) -> bytes:
     """A frame with blocks of this many elements or rows, as only large arrays have them otherwise."""
-    settings = dict(zip(DEFAULTS, plan.settings(array.ndim), strict=True)) | {"block": block}
-    answer = _native.encode(array, array.shape, tuple(settings.values()), plan.formula, plan.assets.native, 1)
+    (chain,) = plan.chains
+    settings = chain.settings(plan.dtype, array.ndim) | {"block": block}
+    owned = chain.assets.hash, chain.assets.encoded
+    encoder: Any = _native.encoder(None, ((tuple(settings.values()), chain.formula, *owned, False, 0, 0),), 1)
+    answer = _native.encode(array, array.shape, encoder, 1)
     assert isinstance(answer, bytes), answer
     return answer

@@ -16,7 +16,7 @@ from cordwood.codecs.stages.predict import COLORS, GEOMETRIES, Predict
 from cordwood.codecs.stages.raw import Raw
 from cordwood.codecs.stages.zstd import Zstd
 
-ANS = Plan("small", "uint8", (Entropy("ans"),))
+ANS = Plan.single("small", "uint8", (Entropy("ans"),))
 
 numbers = st.floats(-1e6, 1e6, width=32)
 formulas = st.builds(
@@ -59,7 +59,7 @@ def plans(draw: st.DrawFn) -> Plan:
     if kind == "float":
         stages += draw(st.lists(palettes, max_size=1))
     if draw(st.integers(0, 5)) == 0:
-        return Plan(draw(st.sampled_from(GOALS)), dtype, (*stages, Raw()))
+        return Plan.single(draw(st.sampled_from(GOALS)), dtype, (*stages, Raw()))
     stages += draw(st.lists(predictions, max_size=1))
     stages += draw(st.lists(st.builds(Planes, st.booleans()), max_size=1))
-    return Plan(draw(st.sampled_from(GOALS)), dtype, (*stages, draw(coders)))
+    return Plan.single(draw(st.sampled_from(GOALS)), dtype, (*stages, draw(coders)))

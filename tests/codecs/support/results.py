@@ -68,7 +68,9 @@ def digests() -> dict[str, str]:
         formula = Formula((("/", (255.0,)), ("-", (mean,)), ("/", (0.25,))))
         values = formula.values(DTYPES["float32"])
         array = values[smooth((60, 70))]
-        frame = codecs.encode(array, codecs.Plan("fast", "float32", (Palette(None, 8, "formula", formula), Lz4())))
+        frame = codecs.encode(
+            array, codecs.Plan.single("fast", "float32", (Palette(None, 8, "formula", formula), Lz4()))
+        )
         found[f"formula {mean}, frame"] = digest(frame)
         found[f"formula {mean}, array"] = digest(codecs.decode(frame))
     return found

@@ -2,13 +2,14 @@
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tests.format.store.bad_store_json import BAD_STORE_JSON, Bad, with_files, without
+from tests.format.store.craft_packed import PackedLeaf, PackedRow, packed_shard, table
 from tests.format.store.craft_store import (
     ROWS,
     SHARD,
@@ -70,7 +71,7 @@ def bad_shards() -> Iterator[Bad]:
     for label, data in {"empty": b"", "cut in the header": good[:31], "not a shard": b"\x93NUMPY" + good[6:]}.items():
         yield Bad(11, label, good_store() | {SECOND: data})
     yield Bad(11, "the header's checksum", good_store() | {SECOND: good[:20] + b"\1" + good[21:]})
-    for flags, version in ((1, 1), (128, 1), (0, 2), (0, 0)):
+    for flags, version in ((2, 1), (128, 1), (3, 1), (0, 2), (0, 0)):
         header = shard_header(schema_hash(), flags=flags, major=version)
         yield Bad(12, f"version {version}, flags {flags}", second(shard(ROWS[2:], header)))
     yield Bad(13, "another schema hash", second(shard(ROWS[2:], shard_header(schema_hash() ^ 1))))
@@ -95,6 +96,39 @@ def bad_shards() -> Iterator[Bad]:
         yield Bad(16, f"another {name} in the record", with_files(shards_bin=changed))
     yield Bad(16, "shards exchanged", good_store() | {FIRST: good, SECOND: first})
     yield Bad(16, "a shard twice", good_store() | {SECOND: first})
+
+
+PACKED_LEAVES = (PackedLeaf(1), PackedLeaf(2), PackedLeaf(8))
+COVERING = (PackedLeaf(1, covered=True), PackedLeaf(2), PackedLeaf(8))
+
+
+def version_2(rows: Sequence[Row], leaves: Sequence[PackedLeaf] = PACKED_LEAVES, **others: Any) -> bytes:
+    """A shard of version 2 with these rows."""
+    made = [PackedRow(row.frames, row.columns, row.states) for row in rows]
+    return packed_shard(schema_hash(), leaves, made, **others)
+
+
+def bad_tables() -> Iterator[Bad]:
+    right = table(PACKED_LEAVES)
+    for label, made in {
+        "another magic": table(PACKED_LEAVES, magic=b"CWSX"),
+        "another checksum": right[:-1] + bytes([right[-1] ^ 1]),
+        "a reserved byte changed": right[:5] + b"\1" + right[6:],
+        "start width 0": table(PACKED_LEAVES, 0),
+        "start width 9": table(PACKED_LEAVES, 9),
+        "size width 0": table([PackedLeaf(0), *PACKED_LEAVES[1:]]),
+        "size width 9": table([PackedLeaf(9), *PACKED_LEAVES[1:]]),
+        "a flag": table([PackedLeaf(1, flags=2), *PACKED_LEAVES[1:]]),
+        "all flags": table([PackedLeaf(1, flags=255), *PACKED_LEAVES[1:]]),
+        "a leaf too few": table(PACKED_LEAVES[:2]),
+        "a leaf too many": table([*PACKED_LEAVES, PackedLeaf()]),
+    }.items():
+        yield Bad(27, label, with_shard(version_2(ROWS[:1], made_table=made)))
+    nothing = replace(ROWS[0], frames=(b"", b"", b""), states=(1, 0, 1, 1, 0, 2, 0))
+    yield Bad(27, "no table", with_shard(version_2([nothing], made_table=b"")))
+    yield Bad(27, "a table cut short", with_shard(version_2([nothing], made_table=right[1:])))
+    yield Bad(15, "rows of another size", with_shard(version_2(ROWS[:1], made_table=table(PACKED_LEAVES, 3))))
+    yield Bad(15, "rows with tags of covered leaves", with_shard(version_2(ROWS[:1], made_table=table(COVERING))))
 
 
 def bad_rows() -> Iterator[Bad]:
@@ -223,7 +257,7 @@ def bad_footers() -> Iterator[Bad]:
 
 
 BAD = [
-    *BAD_STORE_JSON, *bad_indices(), *bad_shards(), *bad_rows(), *bad_fields(),
+    *BAD_STORE_JSON, *bad_indices(), *bad_shards(), *bad_tables(), *bad_rows(), *bad_fields(),
 ]  # fmt: skip
 BAD_FOOTERS = list(bad_footers())
 
@@ -256,6 +290,11 @@ def allowed_stores() -> dict[str, Folder]:
         "a higher minor": good | {"store.json": store_json(body(), version=[1, 9])},
         "a plan that is missing, and not needed": good | {"store.json": store_json(_with_plan())},
         "a higher minor of a shard": CraftedStore(shards=[shards[0], shard(ROWS[2:], new_minor)]).folder(),
+        "packed rows": CraftedStore(shards=[version_2(ROWS[:2]), version_2(ROWS[2:])]).folder(),
+        "packed rows in one of two shards": CraftedStore(shards=[shards[0], version_2(ROWS[2:])]).folder(),
+        "packed rows with wide fields": CraftedStore(
+            shards=[version_2(ROWS[:2], [PackedLeaf(8)] * 3, start_width=8), shards[1]]
+        ).folder(),
         "reserved bytes of a shard": resealed(good | {FIRST: bytes(reserved)}),
         "no index": {name: data for name, data in good.items() if name != "shards.bin"},
         "an empty index": good | {"shards.bin": b""},

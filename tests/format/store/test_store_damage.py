@@ -187,9 +187,11 @@ def parts_of_shard(data: bytes) -> dict[str, tuple[int, int]]:
     """Where each part begins and ends, as the trailer tells."""
     fields = plain.struct.unpack("<QQIIIIQ4xI", data[-48:])
     rows_at, footer_at = fields[0], fields[0] + fields[1] * fields[2]
+    table_at = data.rfind(b"CWST", 0, rows_at)
     return {
         "header": (0, 32),
-        "frames": (32, rows_at),
+        "frames": (32, table_at),
+        "table": (table_at, rows_at),
         "rows": (rows_at, footer_at),
         "footer": (footer_at, len(data) - 48),
         "trailer": (len(data) - 48, len(data)),

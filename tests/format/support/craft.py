@@ -133,6 +133,10 @@ def med(geometry: int, color: int = 0) -> bytes:
     return bytes([1, geometry, color])
 
 
+def mixed(geometry: int, color: int = 0) -> bytes:
+    return bytes([3, geometry, color])
+
+
 def delta(lag: int = 1) -> bytes:
     return b"\2" + varint(lag)
 

@@ -50,10 +50,15 @@ class Entropy:
 
 
 def coded_block(
-    planes: Sequence[Array], modes: Sequence[int], entropy: Entropy | None = None, dictionary: bytes = b""
+    planes: Sequence[Array],
+    modes: Sequence[int],
+    entropy: Entropy | None = None,
+    dictionary: bytes = b"",
+    is_short: bool = False,
 ) -> bytes:
-    """A block with these planes, each coded in its mode."""
+    """A block with these planes, each coded in its mode; that of a short frame lacks what the page says."""
     out = bytes(modes)
+    is_sized = not is_short or len(planes) > 1
     for plane, mode in zip(planes, modes, strict=True):
         data = plane.tobytes()
         if mode == RAW:
@@ -61,11 +66,11 @@ def coded_block(
         elif mode == CONSTANT:
             out += data[:1]
         elif mode in (ZSTD, ZSTD_DICTIONARY):
-            compressed = zstd(data, dictionary if mode == ZSTD_DICTIONARY else b"")
-            out += varint(len(compressed)) + compressed
+            compressed = zstd(data, dictionary if mode == ZSTD_DICTIONARY else b"")[4 if is_short else 0 :]
+            out += varint(len(compressed)) * is_sized + compressed
         elif mode == LZ4:
             compressed = lz4(data)
-            out += varint(len(compressed)) + compressed
+            out += varint(len(compressed)) * is_sized + compressed
     coded = [plane for plane, mode in zip(planes, modes, strict=True) if mode == ENTROPY]
     if coded:
         if entropy is None:

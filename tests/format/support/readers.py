@@ -34,7 +34,13 @@ sys.modules.setdefault("reader", reader)
 
 def plan_of(assets: bytes) -> codecs.Plan:
     """A plan that owns these assets; its chain matters to writers only."""
-    return codecs.Plan("raw", "uint8", (Raw(),), Assets(assets))
+    return codecs.Plan.single("raw", "uint8", (Raw(),), Assets(assets))
+
+
+def owned_by(plan: codecs.Plan | None) -> dict[int, bytes]:
+    """What the chains of a plan own, by hash."""
+    chains = plan.chains if plan is not None else ()
+    return {chain.assets.hash: chain.assets.encoded for chain in chains if chain.assets.encoded}
 
 
 def native_read(frame: bytes, assets: bytes | None = None, limit: int | None = None) -> tuple[Array, str]:

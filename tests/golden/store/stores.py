@@ -24,10 +24,14 @@ class GoldenStore:
     goal: str = "balanced"
     shard_bytes: int = 64 << 20
     fields: dict[str, Field] = field(default_factory=dict)
-    is_older: bool = False  # from before `optional` was recorded: read for ever, and not written any more
+    is_older: bool = False  # written by an earlier version: read for ever, and not written any more
 
 
 def example() -> list[Any]:
+    return [{"x": torch.tensor([1.0, 2.0]), "label": 7}, {"x": torch.tensor([0.5])}]
+
+
+def older_example() -> list[Any]:
     return [{"x": torch.tensor([1.0, 2.0]), "label": 7}, {"x": torch.tensor([[0.5]])}]
 
 
@@ -136,13 +140,34 @@ def all_dtypes() -> list[Any]:
     ]
 
 
+def columns() -> list[Any]:
+    """Small arrays of one shape but for one, and texts that a dictionary makes smaller."""
+    return [
+        {
+            "box": torch.arange(4 if i != 30 else 9, dtype=torch.float32) / (i + 1),
+            "id": i * i,
+            "text": f"images/train/n{i % 7:08d}/n{i % 7:08d}_{i * 37 % 1000}.JPEG",
+        }
+        for i in range(64)
+    ]
+
+
+def kinds() -> list[Any]:
+    """Arrays of several kinds, each with another chain of one menu: smooth, constant, noise, few values."""
+    smooth = [image(i).numpy() for i in range(8)]
+    noise = [(mixed(432 * (i + 1))[-432:] % np.uint64(256)).astype(np.uint8).reshape(3, 12, 12) for i in range(8)]
+    flat = [np.full((3, 12, 12), i, np.uint8) for i in range(8)]
+    blocks = [np.repeat(np.repeat(one[:, ::6, ::6], 6, 1), 6, 2) for one in smooth]
+    return [np.ascontiguousarray(one) for four in zip(smooth, flat, noise, blocks, strict=True) for one in four]
+
+
 GOLDEN: dict[str, GoldenStore] = {
     "example": GoldenStore(example, "raw"),
     "leaves": GoldenStore(leaves),
     "optional": GoldenStore(optional),
     "shapes": GoldenStore(shapes, "fast"),
     "dtypes": GoldenStore(all_dtypes),
-    "labelled-small": GoldenStore(labelled, "small", 512, {"2": Field(classes=["cat", "dog", "newt"])}),
+    "labelled-small": GoldenStore(labelled, "small", 256, {"2": Field(classes=["cat", "dog", "newt"])}),
     "labelled-balanced": GoldenStore(labelled, shard_bytes=1024, fields={"1": Field(goal="small")}),
     "lossy": GoldenStore(
         lossy,
@@ -155,7 +180,19 @@ GOLDEN: dict[str, GoldenStore] = {
     "any": GoldenStore(anything, shard_bytes=100),
     "texts": GoldenStore(lambda: [f"line {i} of the text" for i in range(5)], "small"),
     "empty": GoldenStore(list),
-    "older-example": GoldenStore(example, "raw", is_older=True),
+    # Records and rows in columns: arrays of one shape, one that lies apart, and texts of a dictionary.
+    "columns": GoldenStore(columns, shard_bytes=4096),
+    "mixed": GoldenStore(kinds),
+    # Of before `optional` was recorded.
+    "older-example": GoldenStore(older_example, "raw", is_older=True),
     "older-leaves": GoldenStore(leaves, is_older=True),
     "older-optional": GoldenStore(optional, is_older=True),
+    # Of version 1, before menus and short frames.
+    "v1-example": GoldenStore(older_example, "raw", is_older=True),
+    "v1-leaves": GoldenStore(leaves, is_older=True),
+    "v1-optional": GoldenStore(optional, is_older=True),
+    "v1-dtypes": GoldenStore(all_dtypes, is_older=True),
+    "v1-labelled-small": GoldenStore(labelled, "small", is_older=True),
+    "v1-lossy": GoldenStore(lossy, is_older=True),
+    "v1-texts": GoldenStore(lambda: [f"line {i} of the text" for i in range(5)], "small", is_older=True),
 }

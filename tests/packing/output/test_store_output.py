@@ -107,7 +107,7 @@ def test_inputs_without_samples_at_the_beginning_of_a_batch_are_told_once(
 
 def stopped(path: Path, tasks: int = 12) -> Copies:
     """A job with some shards, and one that is not finished."""
-    job = Copies([1, 2, 0, 1] * 20, shard_bytes=1500)
+    job = Copies([1, 2, 0, 1] * 20, shard_bytes=700)
     assert not job.run(path, tasks, seed=3)
     assert shard_log.read(path, len(list(path.glob("shard-*.cws")))) is not None
     return job

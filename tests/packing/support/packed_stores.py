@@ -40,7 +40,7 @@ def size_of(name: str) -> int:
 
 
 def write_packed(
-    path: Path, inputs: Inputs, *, start: int = 0, packed: JobFile | None = JOB, shard_bytes: int = 500, **options: Any
+    path: Path, inputs: Inputs, *, start: int = 0, packed: JobFile | None = JOB, shard_bytes: int = 80, **options: Any
 ) -> Path:
     """A store of these inputs, the first of which has the number `start` in its source."""
     with cw.Writer(path, shard_bytes=shard_bytes, **options) as writer:

@@ -21,7 +21,7 @@ from cordwood.store.checking.verify import verify
 from cordwood.store.format import shard_index
 from tests.packing.support.packed_stores import entries_of
 
-SHARD_BYTES = 150
+SHARD_BYTES = 100
 
 
 class Texts(Source):

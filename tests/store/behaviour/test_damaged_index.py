@@ -20,7 +20,7 @@ HEADER, RECORD = 32, 64
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     samples = [{"number": number, "text": "cordwood " * number} for number in range(COUNT)]
-    store = write(tmp_path_factory.mktemp("index") / "s", samples, shard_bytes=200, goal="raw")
+    store = write(tmp_path_factory.mktemp("index") / "s", samples, shard_bytes=150, goal="raw")
     assert len(files_of(store)["shards.bin"]) == HEADER + 4 * RECORD
     return store
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cordwood.codecs import encode, plan
+from cordwood.codecs import SHORT_FRAMES, Plan, encode, plan
+from cordwood.native import _native
 from cordwood.store.checking import frame_check
 from cordwood.store.checking.frame_check import FrameChecker
 from cordwood.store.format.rows import RowLayout
@@ -21,12 +22,17 @@ ANYTHING = np.array([3, 1, 7], np.uint8)  # the integer 7
 
 
 def tag(frame: bytes) -> int:
+    if frame[0] < SHORT_FRAMES:
+        return _native.crc32c(frame)
     end = int.from_bytes(frame[6:10], "little")
     return int.from_bytes(frame[end - 4 : end], "little")
 
 
 def check(*samples: list[bytes], start: int = 32, **options: Any) -> list[tuple[int, str, str]]:
-    """What is wrong with samples of these frames: row, field, and why."""
+    """What is wrong with samples of these frames: row, field, and why.
+
+    `plans` are those that can be read, by name, and `named` those that the shard's table names.
+    """
     rows = np.zeros(len(samples), RowLayout(SCHEMA).dtype)
     at = start
     for row, frames in zip(rows, samples, strict=True):
@@ -36,8 +42,9 @@ def check(*samples: list[bytes], start: int = 32, **options: Any) -> list[tuple[
     for row, number, wrong in options.get("tags", ()):
         rows[row]["tags"][number] = wrong
     memory = np.frombuffer(b"".join(frame for frames in samples for frame in frames), np.uint8)
-    checker = FrameChecker(SCHEMA, options.get("plans", ()), threads=1)
-    return [(bad.row, bad.leaf.name, str(bad.error)) for bad in checker.check(memory, start, rows)]
+    checker = FrameChecker(SCHEMA, options.get("plans", {}), threads=1)
+    found = checker.check(memory, start, rows, options.get("named", [None] * 3))
+    return [(bad.row, bad.leaf.name, str(bad.error)) for bad in found]
 
 
 def good(array: Any = ARRAY) -> list[bytes]:
@@ -104,10 +111,55 @@ def test_a_frame_without_its_plan() -> None:
     arrays = [palette[draw.integers(0, 100, 500)] for _ in range(50)]
     chosen = plan(arrays, "balanced", own=True)
     frames = [encode(arrays[0], chosen), encode(TEXT), encode(ANYTHING)]
-    assert check(frames, plans=[chosen]) == []
-    ((_, name, why),) = check(frames)
+    assert check(frames, plans={"p": chosen}) == []  # a full frame names what it needs
+    assert check(frames, plans={"p": chosen}, named=["gone", None, None]) == []
+    for named in (None, "gone"):
+        ((_, name, why),) = check(frames, named=[named, None, None])
+        assert name == "x"
+        assert "plan-missing" in why
+
+
+def short(array: Any, plan: Plan) -> bytes:
+    made = _native.encode(array, array.shape, plan.encoder(array.ndim, short=True), 1)
+    assert isinstance(made, bytes)
+    assert made[0] < SHORT_FRAMES
+    return made
+
+
+ARRAYS = [np.arange(6, dtype=np.float32) * number for number in range(20)]
+FLOATS = plan(ARRAYS, "balanced", own=True)
+
+
+def test_short_frames_are_read_with_the_plan_that_the_table_names() -> None:
+    frames = [short(ARRAYS[7], FLOATS), encode(TEXT), encode(ANYTHING)]
+    other = plan([array[:5] for array in ARRAYS], "raw", own=True)
+    assert check(frames, good(), plans={"o": other, "p": FLOATS}, named=["p", None, None]) == []
+    for plans, named, why in (
+        ({"p": FLOATS}, None, "plan-missing"),
+        ({"o": other}, "p", "the frame needs plan p, which cannot be read"),
+        ({"p": FLOATS}, "o", "the frame needs plan o, which cannot be read"),
+        ({"p": other}, "p", "refused"),
+    ):
+        ((row, name, told),) = check(frames, good(), plans=plans, named=[named, None, None])
+        assert (row, name) == (0, "x")
+        assert why in told
+
+
+def test_a_short_frame_that_is_another() -> None:
+    frames = [short(ARRAYS[7], FLOATS), encode(TEXT), encode(ANYTHING)]
+    ((row, name, why),) = check(frames, frames, plans={"p": FLOATS}, named=["p", None, None], tags=[(1, 0, 12345)])
+    assert (row, name) == (1, "x")
+    assert "not the one that was written here: it has checksum" in why
+
+
+def test_a_short_frame_of_another_dtype() -> None:
+    numbers = [np.arange(6) * number for number in range(9)]
+    chosen = plan(numbers, "balanced", own=True)
+    ((_, name, why),) = check(
+        [short(numbers[3], chosen), encode(TEXT), encode(ANYTHING)], plans={"p": chosen}, named=["p", None, None]
+    )
     assert name == "x"
-    assert "plan-missing" in why
+    assert "holds int64, but the field is stored as float32" in why
 
 
 def test_memory_that_ends_too_early() -> None:
@@ -116,6 +168,6 @@ def test_memory_that_ends_too_early() -> None:
     rows["offsets"] = np.cumsum([32, *map(len, frames)])
     rows["tags"] = [tag(frame) for frame in frames]
     memory = np.frombuffer(frames[0][:-3], np.uint8)
-    bad = list(FrameChecker(SCHEMA, (), 1).check(memory, 32, rows))
+    bad = list(FrameChecker(SCHEMA, {}, 1).check(memory, 32, rows, [None] * 3))
     assert [each.leaf.name for each in bad] == ["x", "text", "any"]
     assert bad[0].error.reason_name in ("truncated", "frame-size")

@@ -47,10 +47,10 @@ def test_counts_sizes_and_shapes(store: Path) -> None:
     assert list(rows) == list(cw.open(store).schema.names)
     assert (found.samples, found.shards, found.asked) == (24, len(list(store.glob("*.cws"))), found.shards)
     assert found.size == sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
-    assert (found.goal, found.shard_bytes, found.damaged) == ("balanced", 2000, [])
+    assert (found.goal, found.shard_bytes, found.damaged) == ("balanced", 6000, [])
     image = rows["image"]
     assert (image.kind, image.dtype, image.column, image.ranks) == ("tensor", "uint8", False, (3, 3))
-    assert (image.smallest, image.largest) == ((3, 8, 10), (3, 8, 12))
+    assert (image.smallest, image.largest) == ((3, 24, 18), (3, 24, 20))
     assert image.before == sum(each["image"].numel() for each in samples)
     assert image.after == sum(
         len(frame_of(store, number, row, "image"))
@@ -335,7 +335,7 @@ def test_the_schema_in_a_line() -> None:
 def test_a_shard_that_is_gone_is_told_of_once_even_if_it_was_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cw.Writer(tmp_path / "x", shard_bytes=400) as writer:
+    with cw.Writer(tmp_path / "x", shard_bytes=250) as writer:
         for number in range(60):
             writer.append({"x": torch.arange(10), "n": number})
     shards = len(list((tmp_path / "x").glob("*.cws")))
@@ -352,7 +352,7 @@ def test_a_shard_that_is_gone_is_told_of_once_even_if_it_was_not_asked(
 def test_so_much_damage_that_looking_further_is_of_no_use(tmp_path: Path) -> None:
     with cw.Writer(tmp_path / "x", goal="raw") as writer:
         for number in range(100):
-            writer.append({"x": torch.arange(100), "n": number})
+            writer.append({"x": torch.arange(200), "n": number})
     for row in range(100):
         flip(shard(tmp_path / "x", 0), frame_of(tmp_path / "x", 0, row, "x")[-2])
     found = inspect_store(tmp_path / "x")

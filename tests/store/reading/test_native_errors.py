@@ -54,3 +54,21 @@ def test_what_is_wrong_with_a_row_is_told(reason: int, says: str) -> None:
     assert type(error) is FormatError
     assert str(error).startswith("x.cws: sample 7: ")
     assert says in str(error)
+
+
+@pytest.mark.parametrize(
+    ("what", "says", "reason"),
+    [
+        ("checksum of the frame", "has checksum 0x00000043, but the row says 0x0000003f: it is not what was", 15),
+        (
+            "first byte of a frame that the row covers",
+            "the row covers, at byte 1000, is 67, which is no short one's",
+            0,
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_short_frame_is_told(what: str, says: str, reason: int) -> None:
+    assert f'"{what}"' in (HEADER.parent / "shards.c").read_text()
+    error = fault_error("x.cws: sample 7", (0, native_errors._ROW_TAG, what, 67, 63, 1000, 0))
+    assert error.reason == reason
+    assert says in str(error)

@@ -23,7 +23,7 @@ SAMPLES = images(12)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Six shards of two samples."""
-    pack(tmp_path / "s", SAMPLES, "raw", shard_bytes=260)
+    pack(tmp_path / "s", SAMPLES, "raw", shard_bytes=160)
     assert len(list((tmp_path / "s").glob("*.cws"))) == 6
     return tmp_path / "s"
 
@@ -34,7 +34,7 @@ def test_rows_and_arrays_as_they_are_stored(path: Path) -> None:
     rows, (pictures, texts) = reader.fetch(np.array([11, 0, 5]), [image, text], together=True)
     assert isinstance(pictures, torch.Tensor)
     assert_same_sample(pictures, torch.stack([SAMPLES[i]["image"] for i in (11, 0, 5)]))
-    assert texts == [b"11.jpg", b"0.jpg", b"5.jpg"]
+    assert texts == ["11.jpg", "0.jpg", "5.jpg"]
     label = reader.layout.column(rows, reader.schema.leaf("label").column)
     assert label.tolist() == [2, 0, 2]
     _, (apart,) = reader.fetch(np.array([3, 4]), [image], together=False)
@@ -154,21 +154,51 @@ def test_a_shard_that_is_replaced_while_it_is_mapped_stays_as_it_was(path: Path)
         cw.open(path)[4]
 
 
-def test_every_frame_is_checked_on_every_read(path: Path) -> None:
-    ds = cw.open(path)
-    assert_same_sample(ds[4], SAMPLES[4])
-    shard = path / shard_name(2)
-    data = shard.read_bytes()
-    at = data.index(SAMPLES[4]["image"].numpy().tobytes())
-    with shard.open("r+b") as file:  # the very file that is mapped
-        file.seek(at + 7)
-        file.write(bytes([data[at + 7] ^ 16]))
-    for way in (lambda: ds[4], lambda: ds[[4, 0]], lambda: ds.__getitems__([4])):
-        with pytest.raises(FormatError, match=r"sample 4 \(row 0 of the shard\), field 'image'.*checksum") as caught:
+LARGE = images(4, (3, 20, 30))  # frames that are larger than what the checksum of a row covers
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        (LARGE, r"sample 2 \(row 0 of the shard\), field 'image'.*checksum.*not what was written"),
+        (SAMPLES[:4], r"sample 2 \(row 0 of the shard\): the row at byte .*checksum.*the sample is lost"),
+    ],
+    ids=["large", "covered"],
+)
+def test_every_short_frame_is_checked_on_every_read(tmp_path: Path, samples: list[Any], told: str) -> None:
+    ds = pack(tmp_path / "s", samples, "raw", shard_bytes=2 * samples[0]["image"].numel())
+    damaged(tmp_path / "s" / shard_name(1), samples[2]["image"])
+    for way in (lambda: ds[2], lambda: ds[[2, 0]], lambda: ds.__getitems__([2]), lambda: ds.select("image")[2]):
+        with pytest.raises(FormatError, match=told) as caught:
             way()
         assert caught.value.reason == 15
-    assert_same_sample(ds[5], SAMPLES[5])
-    assert ds.select("meta.path")[4] == ("4.jpg",)
+    assert_same_sample(ds[3], samples[3])
+    if samples is LARGE:
+        assert ds.select("meta.path")[2] == ("2.jpg",)
+    else:  # the row's checksum does not say which of the frames it is
+        with pytest.raises(FormatError, match=told):
+            ds.select("meta.path")[2]
+
+
+def damaged(shard: Path, array: torch.Tensor) -> None:
+    """Change a bit of an array that is stored as it is, in the very file that is mapped."""
+    data = shard.read_bytes()
+    at = data.index(array.numpy().tobytes())
+    with shard.open("r+b") as file:
+        file.seek(at + 7)
+        file.write(bytes([data[at + 7] ^ 16]))
+
+
+def test_every_full_frame_is_checked_on_every_read(tmp_path: Path) -> None:
+    samples = images(4, (3, 80, 90))
+    ds = pack(tmp_path / "s", samples, "raw", shard_bytes=2 * samples[0]["image"].numel())
+    damaged(tmp_path / "s" / shard_name(1), samples[2]["image"])
+    for way in (lambda: ds[2], lambda: ds[[2, 0]], lambda: ds.__getitems__([2])):
+        with pytest.raises(FormatError, match=r"sample 2 \(row 0 of the shard\), field 'image'.*checksum") as caught:
+            way()
+        assert caught.value.reason == 15
+    assert_same_sample(ds[3], samples[3])
+    assert ds.select("meta.path")[2] == ("2.jpg",)
 
 
 def test_every_row_is_checked_on_every_read(path: Path) -> None:

@@ -26,10 +26,13 @@ FIELDS = {"features": cw.Field(store_as="float16"), "label": cw.Field(classes=["
 
 
 def sample(number: int) -> dict[str, Any]:
-    """A sample that is known by its number; every third lacks its note, every fourth has None there."""
+    """A sample that is known by its number; every third lacks its note, every fourth has None there.
+
+    The frame of its image is larger than what the row's checksum covers, those of its other fields are not.
+    """
     draw = np.random.default_rng(number)
     made: dict[str, Any] = {
-        "image": torch.from_numpy(draw.integers(0, 256, (3, 8, 10 + number % 3), np.uint8)),
+        "image": torch.from_numpy(draw.integers(0, 256, (3, 24, 18 + number % 3), np.uint8)),
         "features": torch.arange(4.0) * number / 7,
         "label": number % 3,
         "at": Point(number / 2, np.int16(-number)),
@@ -40,7 +43,7 @@ def sample(number: int) -> dict[str, Any]:
     return made
 
 
-def write_store(path: Path, count: int = 24, shard_bytes: int = 2000, **options: Any) -> Path:
+def write_store(path: Path, count: int = 24, shard_bytes: int = 6000, **options: Any) -> Path:
     """A store of so many samples, some in a shard."""
     with cw.Writer(path, shard_bytes=shard_bytes, fields=FIELDS, **options) as writer:
         for number in range(count):

@@ -14,7 +14,7 @@ from cordwood.store.format import shard_index
 from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.schema.schema import Schema
-from cordwood.store.writing.encode import Chunk, Encoded, LeafCoder, encode
+from cordwood.store.writing.encode import Chunk, Encoded, encode
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.open_shard import ResumedShard, ShardSequence
 from cordwood.store.writing.prepare import Preparer
@@ -28,7 +28,7 @@ def encoded() -> tuple[Schema, Encoded]:
     preparer, chunk = Preparer(schema), Chunk(len(schema.frames))
     for sample in samples:
         chunk.add(*preparer.prepare(sample))
-    coders = [LeafCoder(codecs.plan([np.zeros(1, leaf.stored)], "raw")) for leaf in schema.frames]
+    coders = [codecs.plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames]
     return schema, encode(chunk, coders, 1)
 
 

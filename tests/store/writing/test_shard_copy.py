@@ -11,9 +11,15 @@ from cordwood.store.format.manifest import read as read_manifest
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing import shard_copy
-from cordwood.store.writing.shard_copy import Rows, copied, pieces
+from cordwood.store.writing.shard_copy import LeafFrames, Rows, copied, leaf_frames, pieces
 from tests.store.support.photos import photo, write
 from tests.store.support.small_stores import rows_of
+
+
+def frames_of(store: Path) -> list[LeafFrames]:
+    """Of each frame leaf of a store's first shard, on its way to a shard with the same plans."""
+    plans = read_manifest(store).frame_plans
+    return leaf_frames(store, plans, plans)
 
 
 def opened(path: Path) -> tuple[bytes, RowLayout, Rows]:
@@ -33,12 +39,12 @@ def test_the_chosen_rows_come_in_pieces(store: Path, monkeypatch: pytest.MonkeyP
     chosen = np.arange(30) % 3 == 0
     (whole,) = pieces(layout, rows, chosen)
     assert whole.tobytes() == rows[chosen].tobytes()
-    monkeypatch.setattr(shard_copy, "_AT_ONCE", 600)
+    monkeypatch.setattr(shard_copy, "_AT_ONCE", 200)
     found = list(pieces(layout, rows, chosen))
     assert len(found) > 2
     assert np.concatenate(found).tobytes() == whole.tobytes()
     for piece in found:
-        assert int((piece["offsets"][:, -1] - piece["offsets"][:, 0]).sum()) <= 600 + 300  # and the last one's
+        assert int((piece["offsets"][:, -1] - piece["offsets"][:, 0]).sum()) <= 200 + 100  # and the last one's
 
 
 def test_frames_columns_and_shapes_are_those_of_the_shard(store: Path) -> None:
@@ -47,7 +53,7 @@ def test_frames_columns_and_shapes_are_those_of_the_shard(store: Path) -> None:
     chosen[[4, 5, 29]] = True
     fd = os.open(store / shard_name(0), os.O_RDONLY)
     try:
-        part = copied(fd, layout, rows[chosen], ())
+        part = copied(fd, layout, rows[chosen], frames_of(store), ())
     finally:
         os.close(fd)
     assert len(part) == 3
@@ -70,7 +76,7 @@ def test_a_frame_that_is_none_is_refused(store: Path) -> None:
     fd = os.open(store / shard_name(0), os.O_RDONLY)
     try:
         with pytest.raises(cw.FormatError):
-            copied(fd, layout, rows[:5], ())
+            copied(fd, layout, rows[:5], frames_of(store), ())
     finally:
         os.close(fd)
 

@@ -12,6 +12,6 @@ Reading order:
 * ``lz4`` - coder: LZ4
 * ``raw`` - coder: no compression
 
-Imports ``formula``; used by ``plan``, ``chooser`` and ``frame``. The docstring of ``cordwood.codecs`` says what a new
+Imports ``formula``; used by ``chain``, ``plan`` and ``choosing``. The docstring of ``cordwood.codecs`` says what a new
 stage needs.
 """

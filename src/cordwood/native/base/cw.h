@@ -119,6 +119,7 @@ typedef struct { u16 value[256]; u16 lo, hi; } cw_table;
 
 typedef struct {
     u64 hash;
+    u8 is_there;                   /* 0: it owns nothing, and no frame names it */
     u8 has_palette, palette_dtype, palette_bits, palette_axis;
     u32 palettes;
     const u32 *palette_counts;     /* [palettes] */
@@ -129,6 +130,7 @@ typedef struct {
     void *decode_tables;           /* built once a plan: see entropy.h */
     const u8 *dictionary;
     size_t dictionary_size;
+    void *unpack_words;            /* the dictionary, ready to unpack with: see packers.h */
     void *memory[3];
 } cw_plan;
 
@@ -138,7 +140,8 @@ CW_API void cw_plan_free(cw_plan *plan);
 /* ---- the header ------------------------------------------------------------------------------------------------------------ */
 
 enum { CW_AS_IS = 0, CW_VALUE_NARROW = 1, CW_VALUE_PALETTE = 2 };
-enum { CW_PREDICT_NONE = 0, CW_PREDICT_MED = 1, CW_PREDICT_DELTA = 2 };
+enum { CW_NARROW_AS_IS = 6 };      /* in a short frame: narrow would gain nothing, codes are the elements' bits */
+enum { CW_PREDICT_NONE = 0, CW_PREDICT_MED = 1, CW_PREDICT_DELTA = 2, CW_PREDICT_MIXED = 3 };
 enum { CW_HW = 0, CW_CHW = 1, CW_HWC = 2 };
 enum { CW_COLOR_NONE = 0, CW_COLOR_GREEN = 1, CW_COLOR_PREVIOUS = 2 };
 enum { CW_TOGETHER = 0, CW_APART = 1, CW_ROTATED = 2 };
@@ -172,7 +175,6 @@ typedef struct {
     const u8 *data;
     u64 size;
     u8 major, minor, flags, dtype, rank;
-    u64 dims[CW_MAX_RANK];
     u64 elements;                  /* components counted */
     u32 itemsize;                  /* of an element */
     u64 nbytes;
@@ -190,7 +192,11 @@ typedef struct {
     u64 blocks;
     const u8 *block_table;
     u64 header_size;
+    u8 is_short;                   /* it has no checksums of its own, and at most one block */
+    u64 dims[CW_MAX_RANK];         /* last: what is behind those that there are is neither cleared nor copied */
 } cw_frame;
+
+static inline void cw_frame_clear(cw_frame *f) { memset(f, 0, offsetof(cw_frame, dims)); }
 
 CW_API int cw_frame_parse(cw_frame *f, const u8 *data, u64 size, cw_err *e);
 
@@ -201,15 +207,24 @@ static inline u64 cw_product(const u64 *dims, unsigned n)
     return p;
 }
 
+/* Leaves out or replaces stages that the codes or the shape cannot take. A writer does so with the stages it was asked for, and a
+ * reader with those of a short frame's template. */
+CW_API void cw_frame_settle(cw_frame *f);
+/* The number of rows or elements that blocks are pieces of. */
+CW_API u64 cw_frame_units(const cw_frame *f);
+
 /* Fills rows, height, width from the shape and the geometry, for a rank that has been checked; returns the number of channels. */
 CW_API u64 cw_image_layout(cw_frame *f);
 /* Reads a palette's formula: count, work type, operations. */
 CW_API int cw_formula_read(cw_palette *p, cw_reader *r, cw_err *e);
 
+/* Whether codes make up images: blocks are of rows then. */
+static inline int cw_in_image(const cw_frame *f) { return f->predict == CW_PREDICT_MED || f->predict == CW_PREDICT_MIXED; }
+
 /* Elements (or rows) of block i. */
 static inline u64 cw_block_start(const cw_frame *f, u64 i) { return i * f->block; }
 static inline u64 cw_block_length(const cw_frame *f, u64 i) {
-    u64 all = f->predict == CW_PREDICT_MED ? f->image.rows : f->elements;
+    u64 all = cw_in_image(f) ? f->image.rows : f->elements;
     return CW_MIN(f->block, all - i * f->block);
 }
 
@@ -246,14 +261,40 @@ CW_API int cw_affine_codes(const cw_finish *f, u32 palette, const u8 *from, u64 
 #define CW_AFFINE_TERMS(palettes) (3 + 4 * (size_t)(palettes))
 CW_API int cw_finish_try_affine(cw_finish *fin, float a, const float *b, const float *d);
 
+/* ---- menus: what short frames are read with ------------------------------------------------------------------------------------- */
+
+#define CW_VARIES UINT64_MAX       /* a dimension that each frame tells */
+#define CW_MOST_CHAINS 64          /* above is the first byte of a full frame */
+
+typedef struct {
+    cw_plan plan;                  /* what the chain owns; its hash is 0 if that is nothing */
+    u8 has_short;                  /* whether a short frame can name it: then what such a frame does not tell of itself is here */
+    cw_frame frame;
+    cw_finish finish;              /* of a palette, made once for all frames */
+    void *finish_memory;
+} cw_chain;
+
+typedef struct {
+    u64 name;                      /* of the plan's file */
+    u8 dtype, rank;
+    u64 dims[CW_MAX_RANK];         /* CW_VARIES: in the frame */
+    u32 n;
+    cw_chain *chain;               /* [n] */
+} cw_menu;
+
+/* The template of a chain whose plan is parsed. */
+CW_API int cw_template_parse(cw_chain *c, const cw_menu *m, const u8 *data, size_t n, cw_err *e);
+CW_API int cw_short_parse(cw_frame *f, const cw_menu *m, const cw_chain **chain, const u8 *data, u64 size, cw_err *e);
+CW_API void cw_menu_free(cw_menu *m);
+
 /* ---- decoding ------------------------------------------------------------------------------------------------------------------ */
 
 /* A finish given by the caller instead of the frame's own: uint8 frames to normalised floats. */
 typedef struct { cw_finish finish; int axis; u32 palettes; } cw_normalize;
 
 typedef struct {
-    cw_frame frame;
     const cw_plan *plan;
+    const cw_chain *chain;         /* of a short frame */
     cw_finish finish;
     void *lut_memory;
     u8 *out;
@@ -264,10 +305,15 @@ typedef struct {
     u64 first_unit;                /* in a batch: number of blocks before this frame */
     u64 few_offsets[3];            /* memory for the two arrays of a frame with one block or two: most have no more */
     u32 few_checksums[3];
+    cw_frame frame;                /* last, because the end of it is not cleared */
 } cw_decode_job;
 
-/* Read the header and find the plan; then, when the caller's array is known to fit, make tables (of at most table_limit bytes). */
-CW_API int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans, cw_err *e);
+static inline void cw_decode_clear(cw_decode_job *job) { memset(job, 0, offsetof(cw_decode_job, frame.dims)); }
+
+static inline int cw_is_short(const u8 *frame, u64 size) { return size && frame[0] < CW_MOST_CHAINS; }
+/* Read the header and find the plan, for a short frame in `own` (NULL: it is not there); then, when the caller's array is known to fit, make
+ * tables (of at most table_limit bytes). */
+CW_API int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_menu *menus, size_t n_menus, const cw_menu *own, cw_err *e);
 CW_API int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 table_limit, cw_err *e);
 CW_API int cw_decode_fill(const cw_decode_job *job, cw_err *e); /* what no block says: arrays of one value */
 CW_API int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *e);
@@ -292,9 +338,35 @@ typedef struct {
     u8 saving;                     /* entropy only where it saves this much of a plane, in 1/256 */
     u64 block;                     /* 0: choose */
     const cw_plan *plan;           /* NULL: the frame is self-contained */
+    const void *pack_words;        /* the plan's dictionary, ready to pack with */
+    u8 short_chain;                /* 0: a full frame; else one more than the number of the chain, for a short one */
+    const u64 *short_dims;         /* of the menu */
+    u8 range_known;                /* narrow: of integers, minimum and span */
+    i64 minimum;
+    u64 span;
 } cw_recipe;
 
 CW_API int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e);
+/* About how many bytes the array would become. */
+CW_API int cw_encode_estimate(const cw_recipe *r, u64 *bytes, cw_err *e);
+CW_API void cw_values_range(const u8 *data, u64 n, int dtype, i64 *minimum, u64 *span);
+
+/* One of the ways to encode arrays of a kind. Costs stand for what decoding takes, in 1/65536 of a byte. */
+typedef struct {
+    cw_recipe recipe;
+    u8 has_short;
+    u64 per_sample, per_byte;      /* of the array */
+} cw_alternative;
+
+typedef struct {
+    u8 has_shape, rank, narrows;   /* narrows: one of them wants the range of integers */
+    u64 dims[CW_MAX_RANK];         /* of short frames; CW_VARIES */
+    u32 n, menu;                   /* alternatives; the first so many are chosen from, the others are tried in order where none of these fits */
+    cw_alternative *alternative;   /* [n] */
+} cw_encoder;
+
+/* The frame of the alternative with the lowest sum of size and costs: by trial for small arrays, by an estimate for others. */
+CW_API int cw_encode_best(const cw_encoder *enc, const u8 *data, const u64 *dims, unsigned rank, int threads, cw_buffer *out, cw_err *e);
 
 /* Tables that suit many arrays, for a plan to own: planes of every array go to one collection, which is then clustered. */
 typedef struct cw_learner cw_learner;

@@ -11,7 +11,16 @@ extern size_t ZSTD_freeCCtx(ZSTD_CCtx *);
 extern size_t ZSTD_freeDCtx(ZSTD_DCtx *);
 extern unsigned ZSTD_isError(size_t);
 extern size_t ZSTD_compress_usingDict(ZSTD_CCtx *, void *, size_t, const void *, size_t, const void *, size_t, int);
-extern size_t ZSTD_decompress_usingDict(ZSTD_DCtx *, void *, size_t, const void *, size_t, const void *, size_t);
+extern cw_pack_words *ZSTD_createCDict(const void *, size_t, int);
+extern size_t ZSTD_freeCDict(cw_pack_words *);
+extern cw_unpack_words *ZSTD_createDDict(const void *, size_t);
+extern size_t ZSTD_freeDDict(cw_unpack_words *);
+extern size_t ZSTD_CCtx_reset(ZSTD_CCtx *, int);
+extern size_t ZSTD_CCtx_setParameter(ZSTD_CCtx *, int, int);
+extern size_t ZSTD_CCtx_refCDict(ZSTD_CCtx *, const cw_pack_words *);
+extern size_t ZSTD_compress2(ZSTD_CCtx *, void *, size_t, const void *, size_t);
+extern size_t ZSTD_decompressDCtx(ZSTD_DCtx *, void *, size_t, const void *, size_t);
+extern size_t ZSTD_decompress_usingDDict(ZSTD_DCtx *, void *, size_t, const void *, size_t, const cw_unpack_words *);
 extern size_t ZSTD_findFrameCompressedSize(const void *, size_t);
 extern size_t ZDICT_trainFromBuffer(void *, size_t, const void *, const size_t *, unsigned);
 extern unsigned ZDICT_isError(size_t);
@@ -31,26 +40,52 @@ static void make_keys(void)
     pthread_key_create(&unpacking_key, free_unpacking);
 }
 
-int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const u8 *dictionary, size_t dictionary_size)
+cw_pack_words *cw_pack_words_new(const u8 *dictionary, size_t size, int level) { return ZSTD_createCDict(dictionary, size, level); }
+void cw_pack_words_free(cw_pack_words *w) { ZSTD_freeCDict(w); }
+cw_unpack_words *cw_unpack_words_new(const u8 *dictionary, size_t size) { return ZSTD_createDDict(dictionary, size); }
+void cw_unpack_words_free(cw_unpack_words *w) { ZSTD_freeDDict(w); }
+
+int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_words *words)
 {
     pthread_once(&keys_once, make_keys);
     ZSTD_DCtx *ctx = pthread_getspecific(unpacking_key);
     if (!ctx) pthread_setspecific(unpacking_key, ctx = ZSTD_createDCtx());
     if (!ctx) return 0;
     /* one frame of today's kind (the library may know older ones), nothing after it */
-    if (n < 4 || cw_load32(from) != 0xFD2FB528u || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
-    size_t got = ZSTD_decompress_usingDict(ctx, to, size, from, n, dictionary, dictionary_size);
+    if (n < 4 || cw_load32(from) != CW_ZSTD_MAGIC || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
+    size_t got = words ? ZSTD_decompress_usingDDict(ctx, to, size, from, n, words) : ZSTD_decompressDCtx(ctx, to, size, from, n);
     return !ZSTD_isError(got) && got == size;
 }
 
-u64 cw_zstd_pack(const u8 *from, u64 n, u8 *to, u64 room, int level, const u8 *dictionary, size_t dictionary_size)
+static ZSTD_CCtx *packing_context(void)
 {
     pthread_once(&keys_once, make_keys);
     ZSTD_CCtx *ctx = pthread_getspecific(packing_key);
     if (!ctx) pthread_setspecific(packing_key, ctx = ZSTD_createCCtx());
+    return ctx;
+}
+
+u64 cw_zstd_pack(const u8 *from, u64 n, u8 *to, u64 room, int level, const u8 *dictionary, size_t dictionary_size)
+{
+    ZSTD_CCtx *ctx = packing_context();
     if (!ctx) return 0;
     size_t got = ZSTD_compress_usingDict(ctx, to, room, from, n, dictionary, dictionary_size, level);
     return ZSTD_isError(got) ? 0 : got;
+}
+
+enum { SESSION_AND_PARAMETERS = 3, LEVEL = 100, DICTIONARY_ID = 202 }; /* of ZSTD_ResetDirective and ZSTD_cParameter */
+
+u64 cw_zstd_pack_bare(const u8 *from, u64 n, u8 *to, u64 room, int level, const cw_pack_words *words)
+{
+    ZSTD_CCtx *ctx = packing_context();
+    if (!ctx) return 0;
+    size_t bad = ZSTD_isError(ZSTD_CCtx_reset(ctx, SESSION_AND_PARAMETERS)) | ZSTD_isError(ZSTD_CCtx_setParameter(ctx, DICTIONARY_ID, 0));
+    if (words) bad |= ZSTD_isError(ZSTD_CCtx_refCDict(ctx, words)); /* its level is used */
+    else bad |= ZSTD_isError(ZSTD_CCtx_setParameter(ctx, LEVEL, level));
+    size_t got = bad ? 0 : ZSTD_compress2(ctx, to, room, from, n);
+    if (bad || ZSTD_isError(got) || got < 4) return 0;
+    memmove(to, to + 4, got - 4);
+    return got - 4;
 }
 
 int cw_lz4_unpack(const u8 *from, u64 n, u8 *to, u64 size)
@@ -67,8 +102,14 @@ u64 cw_lz4_pack(const u8 *from, u64 n, u8 *to, u64 room, int level)
     return got > 0 ? (u64)got : 0;
 }
 
+#define LEAST_LEARNED 64 /* bytes */
+
 size_t cw_zstd_train(u8 *dictionary, size_t room, const u8 *samples, const size_t *sizes, unsigned n)
 {
+    /* It learns from the first three quarters of the samples, and crashes where these have fewer than eight bytes. */
+    u64 learned = 0;
+    for (unsigned i = 0; i < n - n / 2 && learned < LEAST_LEARNED; i++) learned += sizes[i];
+    if (learned < LEAST_LEARNED) return 0;
     size_t got = ZDICT_trainFromBuffer(dictionary, room, samples, sizes, n);
     return ZDICT_isError(got) ? 0 : got;
 }

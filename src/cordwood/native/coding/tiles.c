@@ -26,7 +26,7 @@ void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned
     t->start[tile] = (u32)(to - t->symbols);
 }
 
-/* Every tile takes the table that is cheapest for it. A tile is summed in runs short enough for 16 bits. */
+/* Every tile takes the table that is cheapest for it, with what the map costs added: `steps` from the table of the tile before. A tile is summed in runs short enough for 16 bits. */
 #define ASSIGN_BODY                                                                              \
     for (u64 tile = 0; tile < t->tiles; tile += every) {                                         \
         u32 total[CW_OWN_TABLES] = {0};                                                            \
@@ -38,26 +38,39 @@ void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, unsigned
             sum += other;                                                                        \
             for (int k = 0; k < CW_OWN_TABLES; k++) total[k] += sum[k];                            \
         }                                                                                        \
-        int best = 0;                                                                            \
+        int best = 0, before = tile ? t->map[tile - 1] : 0;                                      \
+        for (int k = 0; steps && k < tables; k++) total[k] += steps[(k + tables - before) % tables]; \
         for (int k = 1; k < tables; k++)                                                         \
             if (total[k] < total[best]) best = k;                                                \
         t->map[tile] = (u8)best;                                                                 \
     }
 
-static void assign_any(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every) { ASSIGN_BODY }
+static void assign_any(cw_tiled *t, const cw_cost_row *costs, int tables, const u32 *steps, u64 every) { ASSIGN_BODY }
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void assign_avx2(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every) { ASSIGN_BODY }
+__attribute__((target("avx2"))) static void assign_avx2(cw_tiled *t, const cw_cost_row *costs, int tables, const u32 *steps, u64 every) { ASSIGN_BODY }
 #endif
 
-void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every)
+static void assign(cw_tiled *t, const cw_cost_row *costs, int tables, const u32 *steps, u64 every)
 {
 #if defined(__x86_64__)
     if (cw_fast_cpu()) {
-        assign_avx2(t, costs, tables, every);
+        assign_avx2(t, costs, tables, steps, every);
         return;
     }
 #endif
-    assign_any(t, costs, tables, every);
+    assign_any(t, costs, tables, steps, every);
+}
+
+void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every) { assign(t, costs, tables, NULL, every); }
+
+/* Again, with what steps of the map cost by how many there are of each now. */
+static void assign_by_steps(cw_tiled *t, const cw_cost_row *costs, int tables)
+{
+    u32 counts[CW_OWN_TABLES], steps[CW_OWN_TABLES], whole = cw_log2_16((u32)CW_MIN(t->tiles + (u64)tables, (u64)UINT32_MAX));
+    for (int k = 0; k < tables; k++) counts[k] = 1;
+    for (u64 i = 0; i < t->tiles; i++) counts[(t->map[i] + tables - (i ? t->map[i - 1] : 0)) % tables]++;
+    for (int k = 0; k < tables; k++) steps[k] = whole - CW_MIN(whole, cw_log2_16(counts[k]));
+    assign(t, costs, tables, steps, 1);
 }
 
 /* Costs from counts, with a little weight for symbols that a cluster has not met. */
@@ -161,16 +174,18 @@ static void guess(cw_tiled *t, int tables)
 }
 
 /* k-means with coding cost as the distance. Leaves counts of the clusters that are used, numbered without gaps. */
-int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw_cost_row *costs)
+int cw_tiles_cluster(cw_tiled *t, int tables, int thorough, u32 (*counts)[256], cw_cost_row *costs)
 {
+    int rounds = thorough ? 10 : 2;
     guess(t, tables);
     /* a part of the tiles says enough about the clusters; at last every tile chooses */
-    u64 part = t->tiles >= 512 ? 4 : 1;
+    u64 part = t->tiles >= 512 ? thorough ? 2 : 4 : 1;
     for (int round = 0; round < rounds; round++) {
         cw_tiles_count(t, counts, tables, part);
         costs_from_counts(costs, counts, tables);
         cw_tiles_assign(t, costs, tables, round < rounds - 1 ? part : 1);
     }
+    if (thorough) assign_by_steps(t, costs, tables);
     u8 number[CW_OWN_TABLES], used[CW_OWN_TABLES] = {0};
     int n = 0;
     for (u64 tile = 0; tile < t->tiles; tile++) used[t->map[tile]] = 1;
@@ -231,7 +246,7 @@ int cw_learner_tables(cw_learner *l, int coder, u32 max_tables, cw_buffer *out)
     cw_table *tables = malloc(CW_OWN_TABLES * sizeof *tables);
     int ok = t.tiles > 0 && t.map && counts && costs && tables && !l->starts.failed;
     if (ok) {
-        int k = cw_tiles_cluster(&t, cw_tables_worth(t.n, t.tiles, 1, max_tables), 12, counts, costs);
+        int k = cw_tiles_cluster(&t, cw_tables_worth(t.n, t.tiles, 1, max_tables), 1, counts, costs);
         for (int i = 0; i < k; i++) {
             u64 total = 0;
             for (int s = 0; s < 256; s++) total += counts[i][s];

@@ -21,8 +21,9 @@ CW_API void cw_tiles_gather(cw_tiled *t, const cw_plane *planes, u32 n_planes, u
 /* Of every `every`-th tile: symbols of each table's tiles are counted; the tile takes its cheapest table. */
 CW_API void cw_tiles_count(const cw_tiled *t, u32 (*counts)[256], int tables, u64 every);
 CW_API void cw_tiles_assign(cw_tiled *t, const cw_cost_row *costs, int tables, u64 every);
-/* k-means with coding cost as the distance. Leaves counts of the clusters that are used, numbered without gaps; returns how many. */
-CW_API int cw_tiles_cluster(cw_tiled *t, int tables, int rounds, u32 (*counts)[256], cw_cost_row *costs);
+/* k-means with coding cost as the distance. Leaves counts of the clusters that are used, numbered without gaps; returns how many.
+ * `thorough`: more rounds, over more tiles, and with the map's cost in mind. */
+CW_API int cw_tiles_cluster(cw_tiled *t, int tables, int thorough, u32 (*counts)[256], cw_cost_row *costs);
 CW_API int cw_tables_worth(u64 symbols, u64 tiles, u32 planes, u32 max_tables);
 
 #endif

@@ -66,6 +66,13 @@ static int move_to_tail(lanes *l, unsigned streams)
         c >>= entry & 63;                                \
         to[cell] = (u8)(entry >> 8);                     \
     }
+#define SYMBOL_OF(c, state, cell)                              \
+    {                                                          \
+        u32 entry = t[state];                                      \
+        state = (entry >> 16) + (u32)LOW_BITS(c, entry);       \
+        c >>= entry & 63;                                      \
+        out[cell] = (u8)(entry >> 8);                          \
+    }
 #include "entropy_kernel.inc"
 #undef TARGET
 #undef NAME
@@ -99,6 +106,16 @@ static int move_to_tail(lanes *l, unsigned streams)
                 : [mask] "i"(HUFF_OFFSETS), [t] "r"(t), [to] "R"(to), [cell_] "i"(cell)                                     \
                 : "memory");                                                                                                  \
     }
+#undef SYMBOL_OF
+#define SYMBOL_OF(c, state, cell)                                                                                             \
+    {                                                                                                                         \
+        u64 entry, low;                                                                                                       \
+        __asm__("mov (%[t], %[x], 4), %k[entry]\n\tbzhi %[entry], %[v], %[low]\n\tshrx %[entry], %[v], %[v]\n\t"                \
+                "movb %h[entry], %c[cell_](%[to])\n\tshr $16, %k[entry]\n\tlea (%[entry], %[low]), %[x]"                     \
+                : [v] "+&r"(c), [x] "+&r"(state), [entry] "=&Q"(entry), [low] "=&r"(low)                                          \
+                : [t] "r"(t), [to] "R"(out), [cell_] "i"(cell)                                                                \
+                : "cc", "memory");                                                                                            \
+    }
 #endif
 #include "entropy_kernel.inc"
 #endif
@@ -109,24 +126,38 @@ static void refill_safely(lanes *l, unsigned s)
     u32 used = (u32)__builtin_clzll(l->bits[s]);
     l->at[s] += used >> 3;
     u64 v = 0, size = (u64)(l->stop[s] - l->from[s]);
-    if (l->at[s] < size) memcpy(&v, l->from[s] + l->at[s], CW_MIN((u64)8, size - l->at[s]));
+    if (l->at[s] + 8 <= size) v = cw_load64(l->from[s] + l->at[s]);
+    else if (l->at[s] < size) memcpy(&v, l->from[s] + l->at[s], size - l->at[s]);
     l->bits[s] = (v | MARK) >> (used & 7);
 }
 
+#define AFTER_REFILL 4 /* symbols of up to 12 bits that a container has after it */
+
 static void decode_slowly(lanes *l, int coder, const void *table, u64 n, u8 *out)
 {
-    for (u64 k = 0; k < n; k++) {
-        unsigned s = k & (CW_STREAMS(coder) - 1);
-        refill_safely(l, s);
-        if (coder == CW_HUFFMAN) {
-            cw_huff_entry entry = *HUFF_ENTRY(table, l->bits[s]);
-            l->bits[s] >>= entry & 63;
-            out[k] = (u8)(entry >> 8);
-        } else {
-            cw_ans_entry entry = ((const cw_ans_entry *)table)[l->state[s]];
-            l->state[s] = (entry >> 16) + (u32)(l->bits[s] & (((u64)1 << (entry & 63)) - 1));
-            l->bits[s] >>= entry & 63;
-            out[k] = (u8)(entry >> 8);
+    unsigned streams = CW_STREAMS(coder);
+    for (u64 first = 0; first < n; first += AFTER_REFILL * streams) {
+        u64 end = CW_MIN(n, first + AFTER_REFILL * streams);
+        for (unsigned s = 0; s < CW_MIN((u64)streams, n - first); s++) {
+            refill_safely(l, s);
+            u64 bits = l->bits[s];
+            if (coder == CW_HUFFMAN) {
+                for (u64 k = first + s; k < end; k += 8) {
+                    cw_huff_entry entry = *HUFF_ENTRY(table, bits);
+                    bits >>= entry & 63;
+                    out[k] = (u8)(entry >> 8);
+                }
+            } else {
+                u32 state = l->state[s];
+                for (u64 k = first + s; k < end; k += 4) {
+                    cw_ans_entry entry = ((const cw_ans_entry *)table)[state];
+                    state = (entry >> 16) + (u32)(bits & (((u64)1 << (entry & 63)) - 1));
+                    bits >>= entry & 63;
+                    out[k] = (u8)(entry >> 8);
+                }
+                l->state[s] = state;
+            }
+            l->bits[s] = bits;
         }
     }
 }

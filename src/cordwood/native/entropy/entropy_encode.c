@@ -279,7 +279,7 @@ int cw_entropy_encode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
     u64 best, split = UINT64_MAX;
     int k = cw_tables_worth(t.n, t.tiles, n_planes, max_tables);
     if (k > 1) {
-        k = cw_tiles_cluster(&t, k, coder == CW_HUFFMAN ? 2 : 4, counts, costs);
+        k = cw_tiles_cluster(&t, k, coder == CW_ANS, counts, costs);
         split = t.tiles * 16 * 5 / 2; /* the map: about two and a half bits a tile */
         for (int i = 0; i < k; i++) {
             split += cost_of(counts[i], NULL, coder, log) + 16 * 8 * 40;

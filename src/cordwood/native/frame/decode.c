@@ -1,5 +1,6 @@
 /* Decoding a frame block by block. A block is the unit of work: it has a checksum of its own and needs nothing from its neighbours. */
 #include "entropy.h"
+#include "mixed.h"
 #include "planes.h"
 #include "predict.h"
 #include "packers.h"
@@ -28,18 +29,34 @@ static int use_normalize(cw_decode_job *job, const cw_normalize *normalize, cw_e
     return CW_OK;
 }
 
-int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_plan *plans, size_t n_plans, cw_err *e)
+int cw_decode_open(cw_decode_job *job, const u8 *data, u64 size, const cw_menu *menus, size_t n_menus, const cw_menu *own, cw_err *e)
 {
     int rc;
     cw_frame *f = &job->frame;
+    if (cw_is_short(data, size)) {
+        if (!own) return cw_fail(e, CW_PLAN_MISSING, "plan of a short frame", 0, n_menus, 0);
+        if ((rc = cw_short_parse(f, own, &job->chain, data, size, e))) return rc;
+        job->plan = &job->chain->plan;
+        return CW_OK;
+    }
     if ((rc = cw_frame_parse(f, data, size, e))) return rc;
     if (f->has_plan) {
-        for (size_t i = 0; i < n_plans && !job->plan; i++)
-            if (plans[i].hash == f->plan_hash) job->plan = &plans[i];
-        if (!job->plan) return cw_fail(e, CW_PLAN_MISSING, "plan hash", f->plan_hash, n_plans, 0);
+        for (size_t i = 0; i < n_menus && !job->plan; i++)
+            for (u32 k = 0; k < menus[i].n && !job->plan; k++)
+                if (menus[i].chain[k].plan.hash == f->plan_hash && menus[i].chain[k].plan.is_there) job->plan = &menus[i].chain[k].plan;
+        if (!job->plan) return cw_fail(e, CW_PLAN_MISSING, "plan hash", f->plan_hash, n_menus, 0);
     } else if (f->value == CW_VALUE_PALETTE && f->palette.source == CW_PALETTE_PLAN) {
         return cw_fail(e, CW_PLAN_MISMATCH, "a plan's palette without a plan", 0, 1, 0);
     }
+    return CW_OK;
+}
+
+static int make_finish(cw_decode_job *job, u64 table_limit, cw_err *e)
+{
+    const cw_frame *f = &job->frame;
+    if (!job->chain || f->value != CW_VALUE_PALETTE) return cw_finish_make(&job->finish, f, job->plan, table_limit, &job->lut_memory, e);
+    job->finish = job->chain->finish;
+    if (f->palette.axis != 255) job->finish.inner = CW_MAX(cw_product(f->dims + f->palette.axis + 1, f->rank - f->palette.axis - 1u), (u64)1);
     return CW_OK;
 }
 
@@ -47,12 +64,17 @@ int cw_decode_prepare(cw_decode_job *job, const cw_normalize *normalize, u64 tab
 {
     int rc;
     const cw_frame *f = &job->frame;
-    if ((rc = normalize ? use_normalize(job, normalize, e) : cw_finish_make(&job->finish, f, job->plan, table_limit, &job->lut_memory, e))) return rc;
+    if ((rc = normalize ? use_normalize(job, normalize, e) : make_finish(job, table_limit, e))) return rc;
     job->finish.past_caches = job->past_caches;
     int few = f->blocks < 3;
     job->offsets = few ? job->few_offsets : malloc((f->blocks + 1) * sizeof *job->offsets);
     job->checksums = few ? job->few_checksums : malloc((f->blocks + 1) * sizeof *job->checksums);
     if (!job->offsets || !job->checksums) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    if (f->is_short) {
+        job->offsets[0] = f->header_size;
+        job->offsets[1] = f->size;
+        return CW_OK;
+    }
     cw_reader r = {f->block_table, f->data + f->header_size, f->data};
     u64 at = f->header_size, n = 0;
     for (u64 i = 0; i < f->blocks; i++, at += n) {
@@ -88,6 +110,17 @@ int cw_decode_fill(const cw_decode_job *job, cw_err *e)
 }
 
 /* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
+
+/* A Zstandard frame of a short frame, which is there without its magic number. */
+static const u8 *with_magic(const u8 *from, u64 *n, cw_scratch *s)
+{
+    u8 *whole = cw_scratch_take(s, *n + 4);
+    if (!whole) return NULL;
+    cw_store32(whole, CW_ZSTD_MAGIC);
+    memcpy(whole + 4, from, *n);
+    *n += 4;
+    return whole;
+}
 
 /* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies.
  * Planes of image bytes may end along diagonals, with a stride of 0. */
@@ -127,7 +160,8 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             for (u64 y = 0; y < p->rows; y++) memset(p->data + y * p->stride, value, p->cols);
             continue;
         }
-        if ((rc = cw_read_varint(r, &packed, CW_BLOCK_SIZE, "plane size", e))) return rc;
+        if (f->is_short && n == 1) packed = cw_left(r); /* all that is left */
+        else if ((rc = cw_read_varint(r, &packed, CW_BLOCK_SIZE, "plane size", e))) return rc;
         if ((rc = cw_take(r, packed, &from, CW_BLOCK_SIZE, "plane", e))) return rc;
         u8 *to = p->stride == p->cols ? p->data : cw_scratch_take(s, bytes);
         if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
@@ -138,7 +172,9 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             const cw_plan *plan = mode == CW_MODE_ZSTD_DICT ? job->plan : NULL;
             if (mode == CW_MODE_ZSTD_DICT && (!plan || !plan->dictionary_size))
                 return cw_fail(e, CW_PLAN_MISMATCH, "the plan's dictionary", 0, 1, offset);
-            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->dictionary : NULL, plan ? plan->dictionary_size : 0))
+            if (plan && !plan->unpack_words) return cw_fail(e, CW_ZSTD, "the plan's dictionary", plan->dictionary_size, 0, offset);
+            if (f->is_short && !(from = with_magic(from, &packed, s))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->unpack_words : NULL))
                 return cw_fail(e, CW_ZSTD, "zstd plane", packed, bytes, offset);
         }
         if (to != p->data)
@@ -296,6 +332,52 @@ static int decode_byte_rows(const cw_decode_job *job, u64 first, u64 rows, cw_re
     return CW_OK;
 }
 
+/* As decode_byte_rows, with a predictor and a factor for each group of pixels. */
+static int decode_mixed_rows(const cw_decode_job *job, u64 first, u64 rows, cw_reader *r, cw_scratch *s, cw_err *e)
+{
+    const cw_image *g = &job->frame.image;
+    u64 stride = cw_plane_stride(g->width), plane_bytes = cw_plane_bytes(rows, g->width), band_bytes = cw_plane_bytes(16, g->width);
+    u64 n_bands = cw_mixed_bands(rows), groups = cw_mixed_groups(g->width), n_groups = n_bands * groups;
+    u32 base = cw_mixed_base(g);
+    int rc;
+    cw_plane *planes = cw_scratch_take(s, (g->channels + 2) * sizeof *planes);
+    cw_mixed_band *bands = cw_scratch_take(s, g->channels * sizeof *bands);
+    u8 **codes = cw_scratch_take(s, g->channels * sizeof *codes);
+    u8 *memory = cw_scratch_take(s, (plane_bytes + band_bytes + 2 * stride) * g->channels);
+    if (!planes || !bands || !codes || !memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    u8 *at = memory + CW_MARGIN_LEFT;
+    for (u32 c = 0; c < g->channels; c++) {
+        planes[c] = (cw_plane){at, rows, g->width, stride};
+        at += plane_bytes;
+    }
+    for (u32 c = 0; c < g->channels; c++) {
+        codes[c] = bands[c].band.to = at;
+        bands[c].band.above = at + band_bytes;
+        bands[c].above2 = at + band_bytes + stride;
+        bands[c].band.stride = stride;
+        at += band_bytes + 2 * stride;
+    }
+    for (u32 i = 0; i < 2; i++) planes[g->channels + i] = (cw_plane){NULL, n_bands * g->channels, groups, groups};
+    if ((rc = read_planes(job, planes, g->channels + 2, r, s, e))) return rc;
+    const u8 *kinds = planes[g->channels].data, *factors = planes[g->channels + 1].data;
+    for (u64 i = 0; i < n_groups * g->channels; i++) {
+        if (kinds[i] >= CW_MIXED_KINDS) return cw_fail(e, CW_CODE, "predictor of a group", kinds[i], CW_MIXED_KINDS - 1, cw_at(r));
+        u8 most = i / n_groups == base ? 0 : CW_MIXED_FACTORS - 1;
+        if (factors[i] > most) return cw_fail(e, CW_CODE, "factor of a group", factors[i], most, cw_at(r));
+    }
+    for (u64 y = 0; y < rows; y += 16) {
+        for (u32 c = 0; c < g->channels; c++) {
+            bands[c].band.from = planes[c].data + y * stride;
+            bands[c].kinds = kinds + c * n_groups + y / 16 * groups;
+            bands[c].factors = factors + c * n_groups + y / 16 * groups;
+        }
+        cw_mixed_undo_bands(bands, g->channels, base, g->width, stride, y == 0);
+        undo_color(g, codes, 15 * stride + g->width, 1);
+        if ((rc = finish_rows(job, codes, stride, first + y, CW_MIN(rows - y, (u64)16), e))) return rc;
+    }
+    return CW_OK;
+}
+
 static int decode_wide_rows(const cw_decode_job *job, u64 first, u64 rows, cw_reader *r, cw_scratch *s, cw_err *e)
 {
     const cw_image *g = &job->frame.image;
@@ -322,6 +404,7 @@ static int decode_rows(const cw_decode_job *job, u64 block, cw_reader *r, cw_scr
 {
     const cw_frame *f = &job->frame;
     u64 first = cw_block_start(f, block), rows = cw_block_length(f, block);
+    if (f->predict == CW_PREDICT_MIXED) return decode_mixed_rows(job, first, rows, r, s, e);
     return f->bits == 8 ? decode_byte_rows(job, first, rows, r, s, e) : decode_wide_rows(job, first, rows, r, s, e);
 }
 
@@ -332,7 +415,7 @@ static u64 scratch_needed(const cw_frame *f, u64 n)
 {
     u64 code = f->bits == 1 ? 1 : f->bits / 8u, need = 0;
     int over;
-    if (f->predict == CW_PREDICT_MED) {
+    if (cw_in_image(f)) {
         const cw_image *g = &f->image;
         over = __builtin_mul_overflow(g->width + CW_MARGIN_LEFT + CW_MARGIN_RIGHT + 16, n + 31, &need);
         over |= __builtin_mul_overflow(need, 2 * code * g->channels, &need);
@@ -347,7 +430,7 @@ int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *
     const cw_frame *f = &job->frame;
     u64 offset = job->offsets[block], size = job->offsets[block + 1] - offset;
     const u8 *from = f->data + offset;
-    u32 found = cw_crc32c(from, size), stored = job->checksums[block];
+    u32 found = f->is_short ? 0 : cw_crc32c(from, size), stored = f->is_short ? 0 : job->checksums[block];
     int rc;
     if (found != stored) {
         rc = cw_fail(e, CW_BLOCK_CHECKSUM, "block checksum", found, stored, offset);
@@ -355,7 +438,7 @@ int cw_decode_block(const cw_decode_job *job, u64 block, cw_scratch *s, cw_err *
         rc = cw_fail(e, CW_LIMIT, "memory for a block", scratch_needed(f, cw_block_length(f, block)), job->limit, offset);
     } else {
         cw_reader r = {from, from + size, f->data};
-        rc = f->predict == CW_PREDICT_MED ? decode_rows(job, block, &r, s, e) : decode_elements(job, block, &r, s, e);
+        rc = cw_in_image(f) ? decode_rows(job, block, &r, s, e) : decode_elements(job, block, &r, s, e);
         cw_finish_end(&job->finish);
     }
     if (rc) e->block = (i64)block;

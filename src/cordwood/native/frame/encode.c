@@ -1,6 +1,7 @@
 /* Encoding: one look over the whole array for what the value stage needs, then block after block, then the header. */
 #include "encode.h"
 #include "entropy.h"
+#include "mixed.h"
 #include "packers.h"
 #include "planes.h"
 #include "predict.h"
@@ -32,7 +33,19 @@ static u64 entropy_estimate(const cw_plane *p)
     return bits / 128;
 }
 
-static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+/* A code has at least one bit, but where all of a tile is one symbol. */
+static u64 fewest_huffman_bytes(const cw_plane *p)
+{
+    u64 n = p->rows * p->cols, bits = 0;
+    for (u64 i = 0, run; i < n; i += run) {
+        run = CW_MIN(n - i, (u64)256);
+        if (memcmp(p->data + i, p->data + i + 1, run - 1)) bits += run;
+    }
+    return bits / 8;
+}
+
+/* `guess`: NULL, or where about how many bytes the planes become is added, and nothing is written. */
+static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_buffer *out, int *used_plan, u64 *guess, cw_scratch *s, cw_err *e)
 {
     const cw_recipe *r = c->r;
     const cw_plan *plan = r->plan;
@@ -42,7 +55,7 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
     u64 *packed_size = cw_scratch_take(s, n * sizeof *packed_size);
     if (!modes || !coded || !packed || !packed_size) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     u32 n_coded = 0;
-    int in_image = c->f.predict == CW_PREDICT_MED;
+    int in_image = cw_in_image(&c->f);
     for (u32 i = 0; i < n; i++) {
         u64 bytes = planes[i].rows * planes[i].cols, estimate = 0;
         modes[i] = CW_RAW;
@@ -52,7 +65,8 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
         }
         if (r->mode == CW_ENTROPY || r->mode == CW_MODE_SMALLEST) {
             /* in an image tables differ from tile to tile: the whole plane's counts say too little */
-            estimate = in_image ? bytes - 1 : entropy_estimate(&planes[i]);
+            estimate = in_image && !guess ? bytes - 1 : entropy_estimate(&planes[i]);
+            if (guess && r->entropy == CW_HUFFMAN) estimate = CW_MAX(estimate, fewest_huffman_bytes(&planes[i]));
             if (in_image || estimate < bytes - bytes * r->saving / 256) modes[i] = CW_ENTROPY;
         }
         if (r->mode == CW_MODE_ZSTD || r->mode == CW_MODE_LZ4 || r->mode == CW_MODE_SMALLEST) {
@@ -68,9 +82,11 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
                 got = 0;
             else if (r->mode == CW_MODE_LZ4)
                 got = cw_lz4_pack(planes[i].data, bytes, to, room, r->level);
+            else if (c->is_short)
+                got = cw_zstd_pack_bare(planes[i].data, bytes, to, room, r->level, dictionary ? r->pack_words : NULL);
             else
                 got = cw_zstd_pack(planes[i].data, bytes, to, room, r->level, words, dictionary ? plan->dictionary_size : 0);
-            if (got && got + 8 < rival) {
+            if (got && got + (c->is_short ? 1 : 8) < rival) {
                 modes[i] = r->mode == CW_MODE_LZ4 ? CW_MODE_LZ4 : dictionary ? CW_MODE_ZSTD_DICT : CW_MODE_ZSTD;
                 packed[i] = to;
                 packed_size[i] = got;
@@ -78,7 +94,9 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
             }
         }
         if (modes[i] == CW_ENTROPY) coded[n_coded++] = planes[i];
+        if (guess) *guess += modes[i] == CW_RAW ? bytes : modes[i] == CW_ENTROPY ? estimate : packed_size[i];
     }
+    if (guess) return CW_OK;
     if (c->learner) return cw_learner_take(c->learner, coded, n_coded, c->f.tile_h, c->f.tile_w, e);
     size_t start = out->size, raw = 0;
     cw_put(out, modes, n);
@@ -88,7 +106,7 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
         if (modes[i] == CW_RAW) cw_put(out, planes[i].data, bytes);
         if (modes[i] == CW_CONSTANT) cw_put_u8(out, planes[i].data[0]);
         if (modes[i] >= CW_MODE_ZSTD) {
-            cw_put_varint(out, packed_size[i]);
+            if (!c->is_short || n > 1) cw_put_varint(out, packed_size[i]);
             cw_put(out, packed[i], packed_size[i]);
         }
     }
@@ -109,7 +127,7 @@ static int write_planes(const cw_encoding *c, const cw_plane *planes, u32 n, cw_
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------------------------------- */
 
-static int encode_elements(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+static int encode_elements(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, u64 *guess, cw_scratch *s, cw_err *e)
 {
     const cw_frame *f = &c->f;
     u64 first = cw_block_start(f, block), n = cw_block_length(f, block);
@@ -139,6 +157,10 @@ static int encode_elements(const cw_encoding *c, u64 block, cw_buffer *out, int 
         cw_delta_apply(codes, n, f->lag, f->bits, residuals);
         codes = residuals;
     }
+    if (f->coder == CW_STORED && guess) {
+        *guess += bytes;
+        return CW_OK;
+    }
     if (f->coder == CW_STORED) {
         cw_put(out, codes, bytes);
         return out->failed ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
@@ -155,7 +177,7 @@ static int encode_elements(const cw_encoding *c, u64 block, cw_buffer *out, int 
         }
         cw_planes_split(codes, n, size, f->planes == CW_ROTATED, to);
     }
-    return write_planes(c, planes, n_planes, out, used_plan, s, e);
+    return write_planes(c, planes, n_planes, out, used_plan, guess, s, e);
 }
 
 #define COLOR(T, half)                                                              \
@@ -171,7 +193,7 @@ static void color(u8 *to_, const u8 *against_, u64 n, unsigned size)
     else COLOR(u16, 32768)
 }
 
-static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, cw_scratch *s, cw_err *e)
+static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *used_plan, u64 *guess, cw_scratch *s, cw_err *e)
 {
     const cw_frame *f = &c->f;
     const cw_image *g = &f->image;
@@ -179,7 +201,7 @@ static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *use
     unsigned size = f->bits / 8u;
     int rc;
     u8 *codes = cw_scratch_take(s, n * size * g->channels), *residuals = cw_scratch_take(s, n * size * g->channels);
-    cw_plane *planes = cw_scratch_take(s, g->channels * size * sizeof *planes);
+    cw_plane *planes = cw_scratch_take(s, (g->channels * size + 2) * sizeof *planes);
     if (!codes || !residuals || !planes) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     for (u32 ch = 0; ch < g->channels; ch++)
         for (u64 y = 0; y < rows; y++) {
@@ -193,6 +215,16 @@ static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *use
         color(codes + 2 * n * size, codes + n * size, n, size);
     } else if (g->color == CW_COLOR_PREVIOUS) {
         for (u32 ch = g->channels; ch-- > 1;) color(codes + ch * n * size, codes + (ch - 1) * n * size, n, size);
+    }
+    if (f->predict == CW_PREDICT_MIXED) {
+        u64 n_bands = cw_mixed_bands(rows), groups = cw_mixed_groups(g->width), n_groups = n_bands * groups * g->channels;
+        u8 *kinds = cw_scratch_take(s, n_groups), *factors = cw_scratch_take(s, n_groups), *work = cw_scratch_take(s, (CW_MIXED_KINDS + 1) * n);
+        if (!kinds || !factors || !work) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        cw_mixed_apply(codes, g->channels, cw_mixed_base(g), g->width, rows, residuals, kinds, factors, work);
+        for (u32 ch = 0; ch < g->channels; ch++) planes[ch] = (cw_plane){residuals + ch * n, rows, g->width, g->width};
+        planes[g->channels] = (cw_plane){kinds, n_bands * g->channels, groups, groups};
+        planes[g->channels + 1] = (cw_plane){factors, n_bands * g->channels, groups, groups};
+        return write_planes(c, planes, g->channels + 2, out, used_plan, guess, s, e);
     }
     for (u32 ch = 0; ch < g->channels; ch++) {
         if (size == 1) {
@@ -208,7 +240,7 @@ static int encode_rows(const cw_encoding *c, u64 block, cw_buffer *out, int *use
             for (int b = 0; b < 2; b++) planes[2 * ch + (u32)b] = (cw_plane){bytes[b], rows, g->width, g->width};
         }
     }
-    return write_planes(c, planes, g->channels * size, out, used_plan, s, e);
+    return write_planes(c, planes, g->channels * size, out, used_plan, guess, s, e);
 }
 
 static void encode_block(void *ctx, u64 i)
@@ -220,11 +252,12 @@ static void encode_block(void *ctx, u64 i)
         return;
     }
     cw_buffer *out = &c->blocks[i];
-    if (c->f.predict == CW_PREDICT_MED)
-        encode_rows(c, i, out, &c->used_plan[i], s, &c->errors[i]);
+    u64 *guess = c->estimate ? &c->estimate[i] : NULL;
+    if (cw_in_image(&c->f))
+        encode_rows(c, i, out, &c->used_plan[i], guess, s, &c->errors[i]);
     else
-        encode_elements(c, i, out, &c->used_plan[i], s, &c->errors[i]);
-    c->crc[i] = cw_crc32c(out->data, out->size);
+        encode_elements(c, i, out, &c->used_plan[i], guess, s, &c->errors[i]);
+    c->crc[i] = c->is_short ? 0 : cw_crc32c(out->data, out->size);
     cw_scratch_return(s);
 }
 
@@ -251,12 +284,29 @@ static void put_chain(const cw_encoding *c, cw_buffer *out)
             }
     }
     cw_put_u8(out, f->predict);
-    if (f->predict == CW_PREDICT_MED) cw_put_u8(out, f->image.geometry), cw_put_u8(out, f->image.color);
+    if (cw_in_image(f)) cw_put_u8(out, f->image.geometry), cw_put_u8(out, f->image.color);
     if (f->predict == CW_PREDICT_DELTA) cw_put_varint(out, f->lag);
     cw_put_u8(out, f->planes);
     cw_put_u8(out, f->coder);
     if (f->coder == CW_CODED) cw_put_u8(out, f->entropy), cw_put_u8(out, f->tile_h), cw_put_u8(out, f->tile_w);
     cw_put_varint(out, f->block);
+}
+
+/* What a short frame tells beside its block: the number of its chain, dimensions that vary, and the range of narrow codes. */
+static int assemble_short(const cw_encoding *c, cw_buffer *out, cw_err *e)
+{
+    const cw_frame *f = &c->f;
+    cw_put_u8(out, (u8)(c->r->short_chain - 1));
+    for (unsigned i = 0; i < f->rank; i++)
+        if (c->r->short_dims[i] == CW_VARIES) cw_put_varint(out, f->dims[i]);
+    if (f->elements && c->r->value == CW_VALUE_NARROW) {
+        static const u8 kinds[65] = {[0] = 0, [1] = 1, [8] = 2, [16] = 3, [32] = 4, [64] = 5};
+        int as_is = f->value == CW_AS_IS;
+        cw_put_u8(out, as_is ? CW_NARROW_AS_IS : (u8)(kinds[f->bits] | f->shift << 3));
+        if (!as_is) cw_put_varint(out, (u64)f->minimum << 1 ^ (0 - ((u64)f->minimum >> 63)));
+    }
+    if (f->blocks) cw_put(out, c->blocks[0].data, c->blocks[0].size);
+    return out->failed ? cw_fail(e, CW_NOMEM, "memory", 0, 0, 0) : CW_OK;
 }
 
 static int assemble(cw_encoding *c, cw_buffer *out, cw_err *e)
@@ -300,19 +350,21 @@ static void plan_blocks(cw_encoding *c)
 {
     cw_frame *f = &c->f;
     u64 units = f->elements, unit_bits = f->bits;
-    if (f->predict == CW_PREDICT_MED) {
+    if (cw_in_image(f)) {
         units = f->image.rows;
         unit_bits = f->image.width * f->image.channels * f->bits;
     }
     f->block = c->r->block ? c->r->block : BLOCK_BYTES * 8 / CW_MAX(unit_bits, (u64)1);
-    if (f->predict == CW_PREDICT_MED) f->block &= ~(u64)15;
+    if (cw_in_image(f)) f->block &= ~(u64)15;
     if (f->block < 16) f->block = 16;
     if (f->bits == 1) f->block = (f->block + 7) & ~(u64)7;
     if (f->elements == 0 || f->bits == 0) units = 0;
     f->blocks = units / f->block + (units % f->block != 0);
+    c->is_short = c->r->short_chain && f->blocks <= 1 && f->shift < 32;
 }
 
-static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_buffer *out, cw_err *e)
+/* To `out`, or to a learner, or just an estimate. */
+static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, u64 *estimate, cw_buffer *out, cw_err *e)
 {
     cw_encoding c = {.r = r, .learner = learner};
     cw_frame *f = &c.f;
@@ -339,34 +391,29 @@ static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_
     if (f->value == CW_VALUE_NARROW) cw_values_narrow(&c);
     if (f->value == CW_VALUE_PALETTE) rc = cw_values_palette(&c, e);
     if (!rc) {
-        /* a stage that this array cannot take is left out */
-        if (f->predict == CW_PREDICT_MED &&
-            (f->bits < 8 || f->bits > 16 || d->components > 1 || f->rank < (r->geometry == CW_HW ? 2 : 3) || f->elements == 0))
-            f->predict = CW_PREDICT_NONE;
-        if (f->predict == CW_PREDICT_MED) {
-            u64 channels = cw_image_layout(f);
-            f->image.channels = (u32)channels;
-            if (channels > 65536) f->predict = CW_PREDICT_NONE;
-            if (f->image.color == CW_COLOR_GREEN && channels < 3) f->image.color = CW_COLOR_NONE;
-        }
-        if (f->predict == CW_PREDICT_MED && f->bits == 16) f->planes = CW_APART;
-        if (f->bits <= 8) f->planes = CW_TOGETHER;
-        if (f->planes == CW_ROTATED && (f->value || f->predict)) f->planes = CW_APART;
-        if (f->predict != CW_PREDICT_MED && f->coder == CW_CODED && f->tile_h) /* lines, not images */
-            f->tile_w = 12, f->tile_h = 0;
+        cw_frame_settle(f);
         plan_blocks(&c);
         c.blocks = calloc(f->blocks + 1, sizeof *c.blocks);
         c.crc = calloc(f->blocks + 1, sizeof *c.crc);
         c.used_plan = calloc(f->blocks + 1, sizeof *c.used_plan);
         c.errors = calloc(f->blocks + 1, sizeof *c.errors);
-        if (!c.blocks || !c.crc || !c.used_plan || !c.errors) rc = cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        if (estimate) c.estimate = calloc(f->blocks + 1, sizeof *c.estimate);
+        if (!c.blocks || !c.crc || !c.used_plan || !c.errors || (estimate && !c.estimate)) rc = cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     }
     if (!rc) {
         cw_parallel(f->blocks, threads, encode_block, &c);
         for (u64 i = 0; i < f->blocks && !rc; i++)
             if (c.errors[i].reason) *e = c.errors[i], rc = e->reason;
     }
-    if (!rc && !learner) rc = assemble(&c, out, e);
+    if (!rc && estimate) {
+        *estimate = 0;
+        for (u64 i = 0; i < f->blocks; i++) *estimate += c.estimate[i];
+        for (u32 i = 0; c.inverse.counts && f->palette.source == CW_PALETTE_FRAME && i < f->palette.palettes; i++)
+            *estimate += (u64)c.inverse.counts[i] * f->itemsize;
+    } else if (!rc && !learner) {
+        rc = c.is_short ? assemble_short(&c, out, e) : assemble(&c, out, e);
+    }
+    free(c.estimate);
     for (u64 i = 0; c.blocks && i < f->blocks; i++) cw_buffer_free(&c.blocks[i]);
     free(c.blocks);
     free(c.crc);
@@ -379,14 +426,14 @@ static int encode_once(const cw_recipe *r, int threads, cw_learner *learner, cw_
 
 int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e)
 {
-    int rc = encode_once(r, threads, NULL, out, e);
+    int rc = encode_once(r, threads, NULL, NULL, out, e);
     if (rc || (r->coder == CW_STORED && r->value == CW_AS_IS)) return rc;
     u64 nbytes = cw_dtype_of(r->dtype)->itemsize * cw_dtype_of(r->dtype)->components * cw_product(r->dims, r->rank);
     if (out->size <= nbytes + 24) return CW_OK;
     /* larger than the array: stored bytes are the smaller frame, and the faster one */
     cw_recipe stored = {.dtype = r->dtype, .rank = r->rank, .dims = r->dims, .data = r->data};
     cw_buffer plain = {0};
-    if ((rc = encode_once(&stored, threads, NULL, &plain, e))) {
+    if ((rc = encode_once(&stored, threads, NULL, NULL, &plain, e))) {
         cw_buffer_free(&plain);
         return rc;
     }
@@ -399,4 +446,5 @@ int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e)
     return CW_OK;
 }
 
-int cw_learner_add(cw_learner *l, const cw_recipe *r, cw_err *e) { return encode_once(r, 1, l, NULL, e); }
+int cw_encode_estimate(const cw_recipe *r, u64 *bytes, cw_err *e) { return encode_once(r, 1, NULL, bytes, NULL, e); }
+int cw_learner_add(cw_learner *l, const cw_recipe *r, cw_err *e) { return encode_once(r, 1, l, NULL, NULL, e); }

@@ -16,6 +16,8 @@ typedef struct {
     int *used_plan;        /* [f.blocks] */
     cw_err *errors;        /* [f.blocks] */
     cw_learner *learner;   /* set: planes are collected, not written */
+    u64 *estimate;         /* set: [f.blocks] sizes are estimated, nothing is written */
+    u8 is_short;
 } cw_encoding;
 
 /* Look at the whole array and settle the value stage in c->f; a palette may miss (CW_PALETTE_MISS). */

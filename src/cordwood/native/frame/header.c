@@ -1,27 +1,27 @@
 /* The header of a frame and the assets of a plan: bytes from outside, read with every check of docs/format/frame.md. */
 #include "cw.h"
 #include "entropy.h"
+#include "packers.h"
 
 #include <stdlib.h>
+
+#define MOST_TABLE_BYTES ((u64)1 << 28) /* of a palette that a plan keeps ready: the largest with values of 8 bytes takes half of it */
 
 #define U8(v, reason, field) if ((rc = cw_read_u8(r, &(v), reason, field, e))) return rc
 #define VARINT(v, reason, field) if ((rc = cw_read_varint(r, &(v), reason, field, e))) return rc
 #define TAKE(n, v, reason, field) if ((rc = cw_take(r, n, &(v), reason, field, e))) return rc
 #define REJECT(reason, field, found, expected) return cw_fail(e, reason, field, found, expected, cw_at(r))
 
-static int read_shape(cw_frame *f, cw_reader *r, cw_err *e)
+/* The dimensions that vary, and what follows from all of them. */
+static int read_dims(cw_frame *f, cw_reader *r, cw_err *e)
 {
     int rc;
-    U8(f->dtype, CW_TRUNCATED, "dtype");
     const cw_dtype *d = cw_dtype_of(f->dtype);
-    if (!d) REJECT(CW_DTYPE, "dtype", f->dtype, CW_DTYPES - 1);
-    f->itemsize = d->itemsize;
-    U8(f->rank, CW_TRUNCATED, "rank");
-    if (f->rank > CW_MAX_RANK) REJECT(CW_RANK, "rank", f->rank, CW_MAX_RANK);
     u64 room = ((u64)1 << 56) / (d->itemsize * d->components), bound = 1;
+    f->itemsize = d->itemsize;
     f->elements = d->components;
     for (unsigned i = 0; i < f->rank; i++) {
-        VARINT(f->dims[i], CW_TRUNCATED, "dimension");
+        if (f->dims[i] == CW_VARIES) VARINT(f->dims[i], CW_TRUNCATED, "dimension");
         if (f->dims[i] >> 48) REJECT(CW_SHAPE, "dimension", f->dims[i], (u64)1 << 48);
         u64 dim = CW_MAX(f->dims[i], 1);
         /* bound * dim < room, without overflow */
@@ -31,6 +31,17 @@ static int read_shape(cw_frame *f, cw_reader *r, cw_err *e)
     }
     f->nbytes = f->elements * d->itemsize;
     return CW_OK;
+}
+
+static int read_shape(cw_frame *f, cw_reader *r, cw_err *e)
+{
+    int rc;
+    U8(f->dtype, CW_TRUNCATED, "dtype");
+    if (!cw_dtype_of(f->dtype)) REJECT(CW_DTYPE, "dtype", f->dtype, CW_DTYPES - 1);
+    U8(f->rank, CW_TRUNCATED, "rank");
+    if (f->rank > CW_MAX_RANK) REJECT(CW_RANK, "rank", f->rank, CW_MAX_RANK);
+    for (unsigned i = 0; i < f->rank; i++) f->dims[i] = CW_VARIES;
+    return read_dims(f, r, e);
 }
 
 int cw_formula_read(cw_palette *p, cw_reader *r, cw_err *e)
@@ -70,13 +81,14 @@ static int read_palette(cw_frame *f, cw_reader *r, cw_err *e)
     if (p->axis != 255) {
         if (p->axis >= f->rank || cw_dtype_of(f->dtype)->components != 1)
             REJECT(CW_PALETTE, "palette axis", p->axis, f->rank);
-        u64 n = f->dims[p->axis];
+        u64 n = f->dims[p->axis]; /* of a template it may be one that varies, which is too large */
         if (n > 65536) REJECT(CW_PALETTE, "palettes", n, 65536);
         p->palettes = (u32)n;
         p->inner = cw_product(f->dims + p->axis + 1, f->rank - p->axis - 1u);
     }
     u64 most = (u64)1 << p->bits, largest = 0;
     U8(p->source, CW_TRUNCATED, "palette source");
+    if (p->source == CW_PALETTE_FRAME && f->is_short) REJECT(CW_PALETTE, "palette source of a short frame", p->source, CW_PALETTE_PLAN);
     if (p->source == CW_PALETTE_FRAME) {
         p->values = r->p;
         for (u32 i = 0; i < p->palettes; i++) {
@@ -107,6 +119,7 @@ static int read_value(cw_frame *f, cw_reader *r, cw_err *e)
     if (f->value == CW_VALUE_NARROW) {
         u64 z;
         if (f->dtype > 8) REJECT(CW_NARROW, "dtype with narrow", f->dtype, 8);
+        if (f->is_short) return CW_OK; /* each frame has its own range */
         VARINT(z, CW_TRUNCATED, "narrow minimum");
         f->minimum = (i64)(z >> 1 ^ (0 - (z & 1)));
         U8(f->bits, CW_TRUNCATED, "narrow bits");
@@ -147,24 +160,26 @@ static int read_predict(cw_frame *f, cw_reader *r, cw_err *e)
 {
     int rc;
     U8(f->predict, CW_TRUNCATED, "predict kind");
-    if (f->predict > CW_PREDICT_DELTA) REJECT(CW_CHAIN, "predict kind", f->predict, CW_PREDICT_DELTA);
-    if (f->predict && f->bits == 1) REJECT(CW_CHAIN, "predict with one-bit codes", f->predict, 0);
+    if (f->predict > CW_PREDICT_MIXED) REJECT(CW_CHAIN, "predict kind", f->predict, CW_PREDICT_MIXED);
+    if (!f->is_short && f->predict && f->bits == 1) REJECT(CW_CHAIN, "predict with one-bit codes", f->predict, 0);
     if (f->predict == CW_PREDICT_DELTA) {
         VARINT(f->lag, CW_TRUNCATED, "delta lag");
         if (f->lag < 1 || f->lag >> 32) REJECT(CW_CHAIN, "delta lag", f->lag, 1);
     }
-    if (f->predict != CW_PREDICT_MED) return CW_OK;
+    if (!cw_in_image(f)) return CW_OK;
     cw_image *g = &f->image;
-    if ((f->bits != 8 && f->bits != 16) || cw_dtype_of(f->dtype)->components != 1)
-        REJECT(CW_CHAIN, "code bits with med", f->bits, 8);
+    if (!f->is_short && ((f->bits != 8 && (f->bits != 16 || f->predict == CW_PREDICT_MIXED)) || cw_dtype_of(f->dtype)->components != 1))
+        REJECT(CW_CHAIN, "code bits in images", f->bits, 8);
     U8(g->geometry, CW_TRUNCATED, "geometry");
     if (g->geometry > CW_HWC) REJECT(CW_CHAIN, "geometry", g->geometry, CW_HWC);
-    if (f->rank < (g->geometry == CW_HW ? 2 : 3)) REJECT(CW_CHAIN, "rank with this geometry", f->rank, 3);
+    if (!f->is_short && f->rank < (g->geometry == CW_HW ? 2 : 3)) REJECT(CW_CHAIN, "rank with this geometry", f->rank, 3);
     U8(g->color, CW_TRUNCATED, "color");
+    if (g->color > CW_COLOR_PREVIOUS) REJECT(CW_CHAIN, "color", g->color, CW_COLOR_PREVIOUS);
+    if (f->is_short) return CW_OK; /* the rest is settled for each frame */
     u64 channels = cw_image_layout(f);
     if (channels > 65536) REJECT(CW_CHAIN, "channels", channels, 65536);
     g->channels = (u32)channels;
-    if (g->color > CW_COLOR_PREVIOUS || (g->color == CW_COLOR_GREEN && g->channels < 3))
+    if (g->color == CW_COLOR_GREEN && g->channels < 3)
         REJECT(CW_CHAIN, "color", g->color, 0);
     return CW_OK;
 }
@@ -173,8 +188,9 @@ static int read_rest_of_chain(cw_frame *f, cw_reader *r, cw_err *e)
 {
     int rc;
     U8(f->planes, CW_TRUNCATED, "planes kind");
-    if (f->planes > CW_ROTATED || (f->planes == CW_ROTATED && (f->value || f->predict)) || (f->planes && f->bits == 1) ||
-        (f->predict == CW_PREDICT_MED && f->bits == 16 && f->planes != CW_APART))
+    if (f->planes > CW_ROTATED ||
+        (!f->is_short && ((f->planes == CW_ROTATED && (f->value || f->predict)) || (f->planes && f->bits == 1) ||
+                          (f->predict == CW_PREDICT_MED && f->bits == 16 && f->planes != CW_APART))))
         REJECT(CW_CHAIN, "planes kind", f->planes, CW_TOGETHER);
     U8(f->coder, CW_TRUNCATED, "coder kind");
     if (f->coder > CW_CODED || (f->coder == CW_STORED && (f->planes || f->predict)))
@@ -187,19 +203,46 @@ static int read_rest_of_chain(cw_frame *f, cw_reader *r, cw_err *e)
         if (f->tile_h > 15 || f->tile_w > 15 || f->tile_h + f->tile_w < 3 || f->tile_h + f->tile_w > 20)
             REJECT(CW_CHAIN, "tile", (u64)f->tile_h << 8 | f->tile_w, 3);
     }
+    if (f->is_short) return CW_OK; /* it has one block */
     VARINT(f->block, CW_TRUNCATED, "block");
     if (f->block < 1 || f->block >> 40 || (f->bits == 1 && f->block % 8))
         REJECT(CW_CHAIN, "block", f->block, 8);
-    u64 units = f->predict == CW_PREDICT_MED ? f->image.rows : f->elements;
-    if (f->elements == 0 || f->bits == 0) units = 0;
+    u64 units = cw_frame_units(f);
     f->blocks = units / f->block + (units % f->block != 0);
     return CW_OK;
+}
+
+u64 cw_frame_units(const cw_frame *f)
+{
+    if (f->elements == 0 || f->bits == 0) return 0;
+    return cw_in_image(f) ? f->image.rows : f->elements;
+}
+
+void cw_frame_settle(cw_frame *f)
+{
+    cw_image *g = &f->image;
+    if (f->elements == 0) f->value = CW_AS_IS;
+    if (f->elements == 0 || f->bits <= 1) f->predict = CW_PREDICT_NONE;
+    if (f->predict == CW_PREDICT_MIXED && f->bits > 8) f->predict = CW_PREDICT_MED;
+    if (cw_in_image(f) &&
+        (f->bits < 8 || f->bits > 16 || cw_dtype_of(f->dtype)->components > 1 || f->rank < (g->geometry == CW_HW ? 2 : 3)))
+        f->predict = CW_PREDICT_NONE;
+    if (cw_in_image(f)) {
+        u64 channels = cw_image_layout(f);
+        g->channels = (u32)channels;
+        if (channels > 65536) f->predict = CW_PREDICT_NONE;
+        if (g->color == CW_COLOR_GREEN && channels < 3) g->color = CW_COLOR_NONE;
+    }
+    if (f->predict == CW_PREDICT_MED && f->bits == 16) f->planes = CW_APART;
+    if (f->bits <= 8) f->planes = CW_TOGETHER;
+    if (f->planes == CW_ROTATED && (f->value || f->predict)) f->planes = CW_APART;
+    if (!cw_in_image(f) && f->coder == CW_CODED && f->tile_h) f->tile_w = 12, f->tile_h = 0; /* lines, not images */
 }
 
 int cw_frame_parse(cw_frame *f, const u8 *data, u64 size, cw_err *e)
 {
     int rc;
-    memset(f, 0, sizeof *f);
+    cw_frame_clear(f);
     f->data = data;
     f->size = size;
     if (size < 4) return cw_fail(e, CW_TRUNCATED, "magic", size, 4, 0);
@@ -251,6 +294,74 @@ int cw_frame_parse(cw_frame *f, const u8 *data, u64 size, cw_err *e)
     return CW_OK;
 }
 
+/* ---- short frames ------------------------------------------------------------------------------------------------------- */
+
+int cw_template_parse(cw_chain *c, const cw_menu *m, const u8 *data, size_t n, cw_err *e)
+{
+    int rc;
+    cw_frame *f = &c->frame;
+    cw_reader reader = {data, data + n, data}, *r = &reader;
+    f->is_short = 1;
+    f->dtype = m->dtype;
+    f->itemsize = cw_dtype_of(m->dtype)->itemsize;
+    f->rank = m->rank;
+    memcpy(f->dims, m->dims, m->rank * sizeof *m->dims);
+    if ((rc = read_value(f, r, e)) || (rc = read_predict(f, r, e)) || (rc = read_rest_of_chain(f, r, e))) return rc;
+    if (r->p != r->end) REJECT(CW_CHAIN, "end of the template", n, cw_at(r));
+    if (f->coder == CW_STORED && (f->planes || f->predict)) REJECT(CW_CHAIN, "coder kind", f->coder, CW_CODED);
+    if (f->value == CW_VALUE_PALETTE) {
+        f->elements = 1; /* so that the table is made, which is the same for all shapes */
+        rc = cw_finish_make(&c->finish, f, &c->plan, MOST_TABLE_BYTES, &c->finish_memory, e);
+        f->elements = 0;
+    }
+    c->has_short = !rc;
+    return rc;
+}
+
+int cw_short_parse(cw_frame *f, const cw_menu *m, const cw_chain **chain, const u8 *data, u64 size, cw_err *e)
+{
+    int rc;
+    if (data[0] >= m->n || !m->chain[data[0]].has_short) return cw_fail(e, CW_CHAIN, "chain of a short frame", data[0], m->n, 0);
+    *chain = &m->chain[data[0]];
+    memcpy(f, &(*chain)->frame, offsetof(cw_frame, dims) + m->rank * sizeof *f->dims);
+    f->data = data;
+    f->size = size;
+    cw_reader reader = {data + 1, data + size, data}, *r = &reader;
+    if ((rc = read_dims(f, r, e))) return rc;
+    if (f->elements && f->value == CW_VALUE_NARROW) {
+        static const u8 widths[] = {0, 1, 8, 16, 32, 64};
+        u8 kind;
+        u64 z;
+        U8(kind, CW_TRUNCATED, "narrow range");
+        if (kind == CW_NARROW_AS_IS) {
+            f->value = CW_AS_IS;
+        } else {
+            f->bits = (kind & 7) < sizeof widths ? widths[kind & 7] : 255;
+            f->shift = kind >> 3;
+            if (f->bits > 8 * f->itemsize || (f->shift && f->shift >= (f->bits < 8 ? 1 : f->bits)))
+                REJECT(CW_NARROW, "narrow range", kind, CW_NARROW_AS_IS);
+            VARINT(z, CW_TRUNCATED, "narrow minimum");
+            f->minimum = (i64)(z >> 1 ^ (0 - (z & 1)));
+        }
+    }
+    cw_frame_settle(f);
+    f->block = cw_frame_units(f);
+    f->blocks = f->block > 0;
+    f->header_size = cw_at(r);
+    if (!f->blocks && cw_left(r)) REJECT(CW_FRAME_SIZE, "frame's end", size, cw_at(r));
+    return CW_OK;
+}
+
+void cw_menu_free(cw_menu *m)
+{
+    for (u32 i = 0; m->chain && i < m->n; i++) {
+        cw_plan_free(&m->chain[i].plan);
+        free(m->chain[i].finish_memory);
+    }
+    free(m->chain);
+    m->chain = NULL;
+}
+
 /* ---- a plan's assets ---------------------------------------------------------------------------------------------------- */
 
 static int parse_palette(cw_plan *plan, cw_reader *r, cw_err *e)
@@ -294,6 +405,7 @@ int cw_plan_parse(cw_plan *plan, u64 hash, const u8 *data, size_t size, cw_err *
     int rc;
     memset(plan, 0, sizeof *plan);
     plan->hash = hash;
+    plan->is_there = 1;
     cw_reader reader = {data, data + size, data}, *r = &reader;
     const u8 *magic;
     u8 major, minor;
@@ -331,6 +443,7 @@ int cw_plan_parse(cw_plan *plan, u64 hash, const u8 *data, size_t size, cw_err *
     VARINT(n, CW_TRUNCATED, "dictionary size");
     TAKE(n, plan->dictionary, CW_TRUNCATED, "dictionary");
     plan->dictionary_size = n;
+    if (n) plan->unpack_words = cw_unpack_words_new(plan->dictionary, n); /* one that cannot be: planes that use it are refused */
     if (r->p != r->end) REJECT(CW_HEADER_SIZE, "end of the assets", size, cw_at(r));
     return CW_OK;
 }
@@ -339,5 +452,6 @@ void cw_plan_free(cw_plan *plan)
 {
     for (int i = 0; i < 3; i++) free(plan->memory[i]);
     free(plan->decode_tables);
+    cw_unpack_words_free(plan->unpack_words);
     memset(plan, 0, sizeof *plan);
 }

@@ -216,13 +216,19 @@ void cw_huff_codes(const cw_table *t, u16 *codes)
 
 /* The spread goes over the states in steps; state i is reached after i / step of them (modulo the number of states, where the odd step
  * has an inverse). So the symbols are laid out in order first, which is a matter of memset, and then read in steps of the inverse. */
+static u32 ans_step(unsigned log)
+{
+    u32 full = 1u << log, step = (full >> 1) + (full >> 3) + 3, inverse = step;
+    for (int i = 0; i < 4; i++) inverse *= 2 - step * inverse; /* Newton: each round doubles the bits that are right */
+    return inverse;
+}
+
 void cw_ans_spread(const cw_table *t, unsigned log, u8 *symbols)
 {
     u8 in_order[1 << 12], *to = in_order;
-    u32 full = 1u << log, step = (full >> 1) + (full >> 3) + 3, inverse = step, at = 0;
+    u32 full = 1u << log, step = ans_step(log), at = 0;
     for (u32 symbol = t->lo; symbol <= t->hi; to += t->value[symbol++]) memset(to, (int)symbol, t->value[symbol]);
-    for (int i = 0; i < 4; i++) inverse *= 2 - step * inverse; /* Newton: each round doubles the bits that are right */
-    for (u32 i = 0; i < full; i++, at = (at + inverse) & (full - 1)) symbols[i] = in_order[at];
+    for (u32 i = 0; i < full; i++, at = (at + step) & (full - 1)) symbols[i] = in_order[at];
 }
 
 /* Symbols in the order of their codes, and those codes, bit-reversed; the first with `l` bits is number at[l]. */
@@ -268,30 +274,34 @@ void cw_huff_build(cw_huff_entry *to, const cw_table *t, int differences)
     }
 }
 
-/* The states of a symbol come in rising x, so its entries differ by 1 << nb in their base, until x reaches a power of two: there
- * the base is 0 again and nb one less. */
+/* The entry of a state with this x, but for the symbol: the same for all symbols. */
+static u32 ans_entry(u32 x, unsigned log)
+{
+    u32 nb = log - (31 - (u32)__builtin_clz(x));
+    return nb | ((x << nb) - (1u << log)) << 16;
+}
+
+static u32 usual_entries[2 << CW_ANS_LOG]; /* by x, for the log that our encoder writes */
+
+/* The states of a symbol come in rising x, from its frequency on. */
 static void build_ans(cw_ans_entry *to, const cw_table *t, unsigned log)
 {
-    u8 symbols[1 << 12];
-    u32 next[256], step[256], full = 1u << log;
-    cw_ans_spread(t, log, symbols);
-    for (u32 symbol = t->lo; symbol <= t->hi; symbol++) {
-        u32 f = t->value[symbol];
-        if (!f) continue;
-        u32 nb = log - (31 - (u32)__builtin_clz(f));
-        next[symbol] = nb | symbol << 8 | ((f << nb) - full) << 16;
-        step[symbol] = 1u << (nb + 16);
+    u8 in_order[1 << 12], *end = in_order;
+    u32 next[256], full = 1u << log, step = ans_step(log), at = 0;
+    for (u32 symbol = t->lo; symbol <= t->hi; end += t->value[symbol++]) {
+        memset(end, (int)symbol, t->value[symbol]);
+        next[symbol] = t->value[symbol];
     }
-    for (u32 i = 0; i < full; i++) {
-        u32 symbol = symbols[i], entry = next[symbol];
-        to[i] = entry;
-        entry += step[symbol];
-        if (entry >> 16 == full) {
-            entry = ((entry & 255) - 1) | symbol << 8;
-            step[symbol] >>= 1;
+    if (log == CW_ANS_LOG)
+        for (u32 i = 0; i < 1u << CW_ANS_LOG; i++, at = (at + step) & ((1u << CW_ANS_LOG) - 1)) {
+            u32 symbol = in_order[at];
+            to[i] = usual_entries[next[symbol]++] | symbol << 8;
         }
-        next[symbol] = entry;
-    }
+    else
+        for (u32 i = 0; i < full; i++, at = (at + step) & (full - 1)) {
+            u32 symbol = in_order[at];
+            to[i] = ans_entry(next[symbol]++, log) | symbol << 8;
+        }
 }
 
 void cw_decode_tables_build(void *to, const cw_table *t, u32 n, int coder, unsigned log)
@@ -311,6 +321,7 @@ static u8 fractions[256]; /* 16 * log2(1 + i / 256) */
 
 void cw_log2_init(void)
 {
+    for (u32 x = 1; x < 2 << CW_ANS_LOG; x++) usual_entries[x] = ans_entry(x, CW_ANS_LOG);
     for (u32 i = 0; i < 256; i++) {
         u64 m = (u64)(256 + i) << 23; /* 1.31 fixed point, in [1, 2) */
         fractions[i] = 0;

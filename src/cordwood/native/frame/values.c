@@ -19,7 +19,7 @@
     }
 
 /* Of at least one element. */
-static void find_range(const u8 *data, u64 n, int dtype, i64 *minimum, u64 *span)
+void cw_values_range(const u8 *data, u64 n, int dtype, i64 *minimum, u64 *span)
 {
     switch (dtype) {
     case 0: case 1: RANGE(uint8_t)
@@ -37,8 +37,9 @@ void cw_values_narrow(cw_encoding *c)
 {
     cw_frame *f = &c->f;
     const cw_recipe *r = c->r;
-    u64 span;
-    find_range(r->data, f->elements, f->dtype, &f->minimum, &span);
+    u64 span = r->span;
+    f->minimum = r->minimum;
+    if (!r->range_known) cw_values_range(r->data, f->elements, f->dtype, &f->minimum, &span);
     unsigned needed = span ? 64 - (unsigned)__builtin_clzll(span) : 0;
     if (needed == 0)
         f->bits = 0;
@@ -52,10 +53,6 @@ void cw_values_narrow(cw_encoding *c)
     }
     f->value = CW_VALUE_NARROW;
     if (r->align_top && f->bits > 8) f->shift = (u8)(f->bits - needed);
-    if (f->bits <= 1) {
-        f->predict = CW_PREDICT_NONE;
-        f->planes = CW_TOGETHER;
-    }
 }
 
 int cw_values_palette(cw_encoding *c, cw_err *e)

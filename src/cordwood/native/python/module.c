@@ -16,42 +16,6 @@ PyObject *cw_error_tuple(Py_ssize_t item, const cw_err *e)
                          (unsigned long long)e->expected, (unsigned long long)e->offset, (long long)e->block);
 }
 
-void cw_plans_release(cw_plan_list *p)
-{
-    for (Py_ssize_t i = 0; i < p->n; i++) {
-        cw_plan_free(&p->plan[i]);
-        PyBuffer_Release(&p->view[i]);
-    }
-    free(p->plan);
-    free(p->view);
-}
-
-int cw_plans_read(cw_plan_list *p, PyObject *plans, PyObject **error)
-{
-    memset(p, 0, sizeof *p);
-    Py_ssize_t n = PyTuple_Size(plans);
-    if (n < 0) return -1;
-    p->plan = calloc((size_t)n + 1, sizeof *p->plan);
-    p->view = calloc((size_t)n + 1, sizeof *p->view);
-    if (!p->plan || !p->view) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned long long hash;
-        PyObject *assets;
-        cw_err e = {0};
-        if (!PyArg_ParseTuple(PyTuple_GetItem(plans, i), "KO", &hash, &assets)) return -1;
-        if (PyObject_GetBuffer(assets, &p->view[i], PyBUF_SIMPLE)) return -1;
-        p->n = i + 1;
-        if (cw_plan_parse(&p->plan[i], hash, p->view[i].buf, (size_t)p->view[i].len, &e)) {
-            *error = cw_error_tuple(i, &e);
-            return -1;
-        }
-    }
-    return 0;
-}
-
 static PyObject *crc32c(PyObject *self, PyObject *args)
 {
     (void)self;
@@ -105,10 +69,11 @@ static PyObject *fast_cpu(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"decode_batch", cw_py_decode_batch, METH_VARARGS, "decode_batch(frames, outs, accepted, plans, normalize, threads, limit) -> None | error tuple"},
-    {"parse", cw_py_parse, METH_VARARGS, "parse(frame) -> dict of header fields | error tuple"},
-    {"encode", cw_py_encode, METH_VARARGS, "encode(data, shape, settings, formula, plans, threads) -> bytes | error tuple"},
-    {"encode_batch", cw_py_encode_batch, METH_VARARGS, "encode_batch(items, threads) -> list of bytes | error tuple, or an error tuple"},
+    {"decode_batch", cw_py_decode_batch, METH_VARARGS, "decode_batch(frames, outs, accepted, plans, own, normalize, threads, limit) -> None | error tuple"},
+    {"parse", cw_py_parse, METH_VARARGS, "parse(frame, plans, name) -> dict of header fields | error tuple"},
+    {"encoder", cw_py_encoder, METH_VARARGS, "encoder(shape, alternatives, menu) -> handle | error tuple"},
+    {"encode", cw_py_encode, METH_VARARGS, "encode(data, shape, encoder, threads) -> bytes | error tuple"},
+    {"encode_batch", cw_py_encode_batch, METH_VARARGS, "encode_batch(items, threads) -> list of bytes | error tuple"},
     {"learn_tables", cw_py_learn_tables, METH_VARARGS, "learn_tables(samples, coder, max_tables) -> bytes | error tuple"},
     {"train_dictionary", cw_py_train_dictionary, METH_VARARGS, "train_dictionary(samples, sizes, room) -> bytes"},
     {"distinct", cw_py_distinct, METH_VARARGS, "distinct(data, itemsize, palettes, inner, bits) -> tuple of bytes | None"},

@@ -1,17 +1,15 @@
 /* Encoding many arrays in one call, and checksums of many rows in one call: what writing a store spends its time on. */
-#include "module.h"
+#include "module_plans.h"
 
 #include <stdlib.h>
 
 #define WORTH_SHARING ((Py_ssize_t)1 << 20) /* bytes of an array whose blocks several threads may take */
 
-typedef struct { PyObject *given; cw_plan_list read; } known_plans;
-
 typedef struct {
-    PyObject *settings;
-    cw_recipe recipe;
+    const cw_encoder *encoder;
     u64 dims[CW_MAX_RANK];
-    Py_buffer data, formula;
+    unsigned rank;
+    Py_buffer data;
     cw_err error;
 } item;
 
@@ -25,60 +23,40 @@ static void encode_item(void *ctx, u64 i)
     wave *w = ctx;
     item *t = &w->items[i];
     w->outs[i].size = 0;
-    cw_encode(&t->recipe, t->data.len >= WORTH_SHARING ? w->threads : 1, &w->outs[i], &t->error);
+    cw_encode_best(t->encoder, t->data.buf, t->dims, t->rank, t->data.len >= WORTH_SHARING ? w->threads : 1, &w->outs[i], &t->error);
 }
 
-/* The plans of an item, read once for all items that name the same tuple; NULL with an exception set, or with *error. */
-static const cw_plan_list *find_plans(known_plans *known, Py_ssize_t *n_known, PyObject *given, PyObject **error)
+static int read_item(item *t, PyObject *given)
 {
-    for (Py_ssize_t i = *n_known; i-- > 0;)
-        if (known[i].given == given) return &known[i].read;
-    known_plans *k = &known[(*n_known)++];
-    k->given = given;
-    return cw_plans_read(&k->read, given, error) ? NULL : &k->read;
-}
-
-/* `before`: the item before this one, or NULL; most items share the settings of theirs, which are read once. */
-static int read_item(item *t, const item *before, PyObject *given, known_plans *known, Py_ssize_t *n_known, PyObject **error)
-{
-    PyObject *dims, *plans;
+    PyObject *shape, *capsule;
     if (!PyTuple_Check(given)) {
-        PyErr_SetString(PyExc_TypeError, "encode_batch: an item is (data, shape, settings, formula, plans)");
+        PyErr_SetString(PyExc_TypeError, "encode_batch: an item is (data, shape, encoder)");
         return -1;
     }
-    if (!PyArg_ParseTuple(given, "y*O!O!y*O!", &t->data, &PyTuple_Type, &dims, &PyTuple_Type, &t->settings, &t->formula, &PyTuple_Type, &plans)) {
-        t->data = t->formula = (Py_buffer){0}; /* the parser released what it had taken */
+    if (!PyArg_ParseTuple(given, "y*O!O", &t->data, &PyTuple_Type, &shape, &capsule)) {
+        t->data = (Py_buffer){0}; /* the parser released what it had taken */
         return -1;
     }
-    if (before && before->settings == t->settings) t->recipe = before->recipe;
-    else if (cw_settings_read(t->settings, &t->recipe)) return -1;
-    t->recipe.data = t->data.buf;
-    t->recipe.formula = t->formula.buf;
-    t->recipe.formula_size = (size_t)t->formula.len;
-    if (cw_shape_read(dims, &t->recipe, t->dims, t->data.len)) return -1;
-    const cw_plan_list *found = find_plans(known, n_known, plans, error);
-    if (!found) return -1;
-    t->recipe.plan = found->n ? &found->plan[0] : NULL;
-    return 0;
+    t->encoder = cw_encoder_of(capsule);
+    return t->encoder ? cw_shape_read(shape, t->encoder->alternative[0].recipe.dtype, t->dims, &t->rank, t->data.len) : -1;
 }
 
-/* encode_batch(items, threads) -> a list: for every item bytes, or an error tuple; or one error tuple for a bad plan */
+/* encode_batch(items, threads) -> a list: for every item bytes, or an error tuple */
 PyObject *cw_py_encode_batch(PyObject *self, PyObject *args)
 {
     (void)self;
     PyObject *given, *result = NULL;
     int threads;
     if (!PyArg_ParseTuple(args, "O!i", &PyTuple_Type, &given, &threads)) return NULL;
-    Py_ssize_t n = PyTuple_Size(given), n_known = 0, most = CW_MIN(WAVE(threads), n);
+    Py_ssize_t n = PyTuple_Size(given), most = CW_MIN(WAVE(threads), n);
     item *items = calloc((size_t)n + 1, sizeof *items);
-    known_plans *known = calloc((size_t)n + 1, sizeof *known);
     cw_buffer *outs = calloc((size_t)most + 1, sizeof *outs);
-    if (!items || !known || !outs) {
+    if (!items || !outs) {
         PyErr_NoMemory();
         goto done;
     }
     for (Py_ssize_t i = 0; i < n; i++)
-        if (read_item(&items[i], i ? &items[i - 1] : NULL, PyTuple_GetItem(given, i), known, &n_known, &result)) goto done;
+        if (read_item(&items[i], PyTuple_GetItem(given, i))) goto done;
     result = PyList_New(n);
     for (Py_ssize_t first = 0; result && first < n; first += most) {
         wave w = {.items = items + first, .outs = outs, .threads = threads};
@@ -98,13 +76,9 @@ PyObject *cw_py_encode_batch(PyObject *self, PyObject *args)
     }
 done:
     for (Py_ssize_t i = 0; outs && i < most; i++) cw_buffer_free(&outs[i]);
-    for (Py_ssize_t i = 0; items && i < n; i++) {
+    for (Py_ssize_t i = 0; items && i < n; i++)
         if (items[i].data.obj) PyBuffer_Release(&items[i].data);
-        if (items[i].formula.obj) PyBuffer_Release(&items[i].formula);
-    }
-    for (Py_ssize_t i = 0; i < n_known; i++) cw_plans_release(&known[i].read);
     free(items);
-    free(known);
     free(outs);
     return result;
 }

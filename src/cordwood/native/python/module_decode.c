@@ -1,5 +1,5 @@
 /* Decoding for Python: a batch in one call with the GIL released, and looking at a header. */
-#include "module.h"
+#include "module_plans.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@ typedef struct {
     cw_decode_job *jobs;
     Py_buffer *frames, *outs;
     Py_ssize_t n;
-    const cw_plan_list *plans;
+    const cw_plan_set *plans;
+    const u32 *own;          /* [n]: the plan, by its number in `plans`, that a short frame is read with; if there is no such plan, it cannot be */
     const cw_normalize *normalize;
     const u32 *accepted;     /* [n]: dtypes that may go into the array, a bit each */
     u64 limit;
@@ -40,7 +41,8 @@ static void prepare_one(void *ctx, u64 i)
     cw_err *e = &b->errors[i];
     j->limit = b->limit;
     j->out = b->outs[i].buf;
-    if (cw_decode_open(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->plan, (size_t)b->plans->n, e)) return;
+    const cw_menu *own = b->own[i] < b->plans->n ? &b->plans->menu[b->own[i]] : NULL;
+    if (cw_decode_open(j, b->frames[i].buf, (u64)b->frames[i].len, b->plans->menu, (size_t)b->plans->n, own, e)) return;
     if (!fits(&b->outs[i], &j->frame, b->normalize ? b->normalize->finish.out_size : j->frame.itemsize)) {
         cw_fail(e, OUT_SHAPE, "out", (u64)b->outs[i].len, j->frame.nbytes, 0);
         return;
@@ -49,7 +51,7 @@ static void prepare_one(void *ctx, u64 i)
         cw_fail(e, OUT_DTYPE, "out", j->frame.dtype, b->accepted[i], 0);
         return;
     }
-    u64 tables = table_bytes(&j->frame), before = atomic_fetch_add(&b->tables, tables);
+    u64 tables = j->chain ? 0 : table_bytes(&j->frame), before = atomic_fetch_add(&b->tables, tables);
     if (before + tables > b->limit) {
         cw_fail(e, CW_LIMIT, "memory for palettes", before + tables, b->limit, 0);
         return;
@@ -104,33 +106,33 @@ int cw_normalize_read(PyObject *obj, cw_normalize *to, void **memory)
     return m ? 0 : -1;
 }
 
-/* decode_batch(frames, outs, accepted, plans, normalize, threads, limit) -> None or an error tuple */
+/* decode_batch(frames, outs, accepted, plans, own, normalize, threads, limit) -> None or an error tuple */
 PyObject *cw_py_decode_batch(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *frames, *outs, *plan_tuple, *normalize_arg, *result = NULL;
+    PyObject *frames, *outs, *plans, *normalize_arg, *result = NULL;
     int threads;
     unsigned long long limit;
-    const char *accepted;
-    Py_ssize_t n_accepted;
-    if (!PyArg_ParseTuple(args, "O!O!y#O!OiK", &PyTuple_Type, &frames, &PyTuple_Type, &outs, &accepted, &n_accepted, &PyTuple_Type, &plan_tuple, &normalize_arg, &threads, &limit))
+    const char *accepted, *own;
+    Py_ssize_t n_accepted, n_own;
+    if (!PyArg_ParseTuple(args, "O!O!y#Oy#OiK", &PyTuple_Type, &frames, &PyTuple_Type, &outs, &accepted, &n_accepted, &plans, &own, &n_own, &normalize_arg,
+                          &threads, &limit))
         return NULL;
     Py_ssize_t n = PyTuple_Size(frames), held_frames = 0, held_outs = 0;
-    if (PyTuple_Size(outs) != n || n_accepted != n * 4) {
+    if (PyTuple_Size(outs) != n || n_accepted != n * 4 || n_own != n * 4) {
         PyErr_SetString(PyExc_ValueError, "as many outs as frames are needed");
         return NULL;
     }
-    cw_plan_list plans;
     cw_normalize normalize;
     void *normalize_memory = NULL;
-    batch b = {.n = n, .plans = &plans, .limit = limit, .accepted = (const u32 *)accepted};
+    batch b = {.n = n, .plans = cw_plan_set_of(plans), .limit = limit, .accepted = (const u32 *)accepted, .own = (const u32 *)own};
+    if (!b.plans) return NULL;
     size_t room = (size_t)n + 1;
     b.jobs = calloc(room, sizeof *b.jobs);
     b.frames = calloc(room, sizeof *b.frames);
     b.outs = calloc(room, sizeof *b.outs);
     b.errors = calloc(room, sizeof *b.errors);
     b.failed = calloc(room, sizeof *b.failed);
-    if (cw_plans_read(&plans, plan_tuple, &result)) goto done;
     if (!b.jobs || !b.frames || !b.outs || !b.errors || !b.failed) {
         PyErr_NoMemory();
         goto done;
@@ -170,7 +172,6 @@ done:
     for (Py_ssize_t i = 0; i < held_frames; i++) PyBuffer_Release(&b.frames[i]);
     for (Py_ssize_t i = 0; i < held_outs; i++) PyBuffer_Release(&b.outs[i]);
     for (Py_ssize_t i = 0; b.jobs && i < n; i++) cw_decode_free(&b.jobs[i]);
-    cw_plans_release(&plans);
     free(normalize_memory);
     free(b.jobs);
     free(b.frames);
@@ -180,18 +181,29 @@ done:
     return result;
 }
 
-/* parse(frame) -> a dict of header fields, or an error tuple */
+static int parse_any(cw_frame *f, const Py_buffer *view, const cw_menu *own, cw_err *e)
+{
+    const cw_chain *unused;
+    if (!cw_is_short(view->buf, (u64)view->len)) return cw_frame_parse(f, view->buf, (u64)view->len, e);
+    if (!own) return cw_fail(e, CW_PLAN_MISSING, "plan of a short frame", 0, 1, 0);
+    return cw_short_parse(f, own, &unused, view->buf, (u64)view->len, e);
+}
+
+/* parse(frame, plans, number) -> a dict of header fields, or an error tuple; a short frame is read with plan `number` of `plans` */
 PyObject *cw_py_parse(PyObject *self, PyObject *args)
 {
     (void)self;
     Py_buffer view;
-    if (!PyArg_ParseTuple(args, "y*", &view)) return NULL;
-    cw_frame *f = malloc(sizeof *f);
+    PyObject *plans;
+    unsigned number;
+    if (!PyArg_ParseTuple(args, "y*OI", &view, &plans, &number)) return NULL;
+    const cw_plan_set *set = cw_plan_set_of(plans);
+    cw_frame *f = set ? malloc(sizeof *f) : NULL;
     cw_err e = {0};
     PyObject *result = NULL;
     if (!f) {
-        PyErr_NoMemory();
-    } else if (cw_frame_parse(f, view.buf, (u64)view.len, &e)) {
+        if (set) PyErr_NoMemory();
+    } else if (parse_any(f, &view, number < set->n ? &set->menu[number] : NULL, &e)) {
         result = cw_error_tuple(0, &e);
     } else {
         PyObject *dims = PyTuple_New(f->rank);

@@ -1,110 +1,89 @@
 /* Encoding for Python: arrays to frames, and what a plan learns from samples. */
-#include "module.h"
+#include "module_plans.h"
 #include "packers.h"
 #include "palette.h"
 
 #include <stdlib.h>
 
-static int data_fits(const cw_recipe *r, Py_ssize_t size)
+static int data_fits(u8 dtype, const u64 *dims, unsigned rank, Py_ssize_t size)
 {
-    const cw_dtype *d = cw_dtype_of(r->dtype);
+    const cw_dtype *d = cw_dtype_of(dtype);
     u64 n = (u64)d->itemsize * d->components;
-    for (unsigned i = 0; i < r->rank; i++)
-        if (r->dims[i] >> 48 || __builtin_mul_overflow(n, r->dims[i], &n)) return 0;
+    for (unsigned i = 0; i < rank; i++)
+        if (dims[i] >> 48 || __builtin_mul_overflow(n, dims[i], &n)) return 0;
     return n == (u64)size && n >> 56 == 0;
 }
 
-int cw_settings_read(PyObject *settings, cw_recipe *r)
+int cw_shape_read(PyObject *shape, u8 dtype, u64 *dims, unsigned *rank, Py_ssize_t size)
 {
-    unsigned long long lag, block;
-    int max_tables;
-    if (!PyArg_ParseTuple(settings, "bbbbbbbbbbKbbbbbbiibK", &r->dtype, &r->value, &r->pack_bits, &r->align_top, &r->palette_bits, &r->palette_axis,
-                          &r->palette_source, &r->predict, &r->geometry, &r->color, &lag, &r->planes, &r->coder, &r->mode, &r->entropy, &r->tile_h,
-                          &r->tile_w, &max_tables, &r->level, &r->saving, &block))
-        return -1;
-    r->lag = lag;
-    r->block = block;
-    r->max_tables = (u32)max_tables;
-    if (!cw_dtype_of(r->dtype)) {
-        PyErr_SetString(PyExc_ValueError, "unknown dtype number");
+    Py_ssize_t n = PyTuple_Size(shape);
+    if (n < 0) return -1;
+    if (n > CW_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "an array of %zd dimensions; at most %d can be encoded", n, CW_MAX_RANK);
         return -1;
     }
-    return 0;
-}
-
-int cw_shape_read(PyObject *dims_arg, cw_recipe *r, u64 *dims, Py_ssize_t size)
-{
-    Py_ssize_t rank = PyTuple_Size(dims_arg);
-    if (rank < 0) return -1;
-    if (rank > CW_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "an array of %zd dimensions; at most %d can be encoded", rank, CW_MAX_RANK);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < rank; i++) {
-        dims[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(dims_arg, i));
+    for (Py_ssize_t i = 0; i < n; i++) {
+        dims[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(shape, i));
         if (PyErr_Occurred()) return -1;
     }
-    r->rank = (u8)rank;
-    r->dims = dims;
-    if (!data_fits(r, size)) {
-        PyErr_SetString(PyExc_ValueError, "the buffer's size is not the shape's");
-        return -1;
-    }
-    return 0;
+    *rank = (unsigned)n;
+    if (data_fits(dtype, dims, *rank, size)) return 0;
+    PyErr_SetString(PyExc_ValueError, "the buffer's size is not the shape's");
+    return -1;
 }
 
-/* encode(data, shape, settings, formula, plans, threads) -> bytes or an error tuple */
+/* encode(data, shape, encoder, threads) -> bytes or an error tuple */
 PyObject *cw_py_encode(PyObject *self, PyObject *args)
 {
     (void)self;
-    Py_buffer data, formula;
-    PyObject *dims_arg, *settings, *plan_tuple, *result = NULL;
-    int threads;
-    if (!PyArg_ParseTuple(args, "y*O!O!y*O!i", &data, &PyTuple_Type, &dims_arg, &PyTuple_Type, &settings, &formula, &PyTuple_Type, &plan_tuple, &threads))
-        return NULL;
-    cw_recipe r = {.data = data.buf, .formula = formula.buf, .formula_size = (size_t)formula.len};
+    Py_buffer data;
+    PyObject *shape, *capsule, *result = NULL;
     u64 dims[CW_MAX_RANK];
-    cw_plan_list plans = {0};
+    unsigned rank;
+    int threads;
+    if (!PyArg_ParseTuple(args, "y*O!Oi", &data, &PyTuple_Type, &shape, &capsule, &threads)) return NULL;
+    const cw_encoder *enc = cw_encoder_of(capsule);
     cw_buffer out = {0};
     cw_err e = {0};
-    if (cw_plans_read(&plans, plan_tuple, &result) || cw_settings_read(settings, &r) || cw_shape_read(dims_arg, &r, dims, data.len)) goto done;
-    if (plans.n) r.plan = &plans.plan[0];
-    Py_BEGIN_ALLOW_THREADS
-    cw_encode(&r, threads, &out, &e);
-    Py_END_ALLOW_THREADS
-    result = e.reason ? cw_error_tuple(0, &e) : PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.size);
-done:
+    if (enc && !cw_shape_read(shape, enc->alternative[0].recipe.dtype, dims, &rank, data.len)) {
+        Py_BEGIN_ALLOW_THREADS
+        cw_encode_best(enc, data.buf, dims, rank, threads, &out, &e);
+        Py_END_ALLOW_THREADS
+        result = e.reason ? cw_error_tuple(0, &e) : PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.size);
+    }
     cw_buffer_free(&out);
-    cw_plans_release(&plans);
     PyBuffer_Release(&data);
-    PyBuffer_Release(&formula);
     return result;
 }
 
-/* learn_tables([(data, shape, settings, formula), ...], coder, max_tables) -> bytes (the assets' tables) or an error tuple */
+/* learn_tables([(data, shape), ...], encoder, coder, max_tables) -> bytes (the assets' tables for its first alternative) or an error tuple */
 PyObject *cw_py_learn_tables(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *samples, *result = NULL;
+    PyObject *samples, *capsule, *result = NULL;
     int coder, max_tables;
-    if (!PyArg_ParseTuple(args, "O!ii", &PyTuple_Type, &samples, &coder, &max_tables)) return NULL;
-    cw_learner *l = cw_learner_new();
-    if (!l) return PyErr_NoMemory();
+    if (!PyArg_ParseTuple(args, "O!Oii", &PyTuple_Type, &samples, &capsule, &coder, &max_tables)) return NULL;
+    const cw_encoder *enc = cw_encoder_of(capsule);
+    cw_learner *l = enc ? cw_learner_new() : NULL;
+    if (!l) return enc ? PyErr_NoMemory() : NULL;
     cw_err e = {0};
     for (Py_ssize_t i = 0; i < PyTuple_Size(samples); i++) {
-        Py_buffer data, formula;
-        PyObject *dims_arg, *settings;
+        Py_buffer data;
+        PyObject *shape;
         u64 dims[CW_MAX_RANK];
-        if (!PyArg_ParseTuple(PyTuple_GetItem(samples, i), "y*O!O!y*", &data, &PyTuple_Type, &dims_arg, &PyTuple_Type, &settings, &formula)) goto done;
-        cw_recipe r = {.data = data.buf, .formula = formula.buf, .formula_size = (size_t)formula.len};
-        int bad = cw_settings_read(settings, &r) || cw_shape_read(dims_arg, &r, dims, data.len);
+        unsigned rank;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(samples, i), "y*O!", &data, &PyTuple_Type, &shape)) goto done;
+        cw_recipe r = enc->alternative[0].recipe;
+        int bad = cw_shape_read(shape, r.dtype, dims, &rank, data.len);
         if (!bad) {
+            r.data = data.buf;
+            r.dims = dims;
+            r.rank = (u8)rank;
             Py_BEGIN_ALLOW_THREADS
             cw_learner_add(l, &r, &e);
             Py_END_ALLOW_THREADS
         }
         PyBuffer_Release(&data);
-        PyBuffer_Release(&formula);
         if (bad) goto done;
         if (e.reason) {
             result = cw_error_tuple(i, &e);

@@ -12,21 +12,30 @@ static int copy_up_to(cw_fetched *f, u64 end, cw_err *e)
     return CW_OK;
 }
 
-int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, const cw_plan *plans, size_t n_plans, cw_scratch *s, cw_fetched *f, cw_err *e)
+int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e)
 {
     u64 start = cw_row_offset(row, k), size = cw_row_offset(row, k + 1) - start;
     int rc;
-    memset(f, 0, sizeof *f);
+    f->copied = 0;
+    cw_decode_clear(&f->job);
     if (!size) return CW_NO_FRAME;
     f->start = start;
     f->mapped = at->shard->base + start;
     f->copy = cw_scratch_take(s, size);
     if (!f->copy) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     if ((rc = copy_up_to(f, CW_MIN(size, (u64)HEAD), e))) return rc;
+    u32 expected = cw_row_tag(row, frames, k), found;
+    int is_short = cw_is_short(f->copy, size);
+    if (is_short) { /* the tag is all that says whether it is the frame that was written */
+        if (f->copied < size && (rc = copy_up_to(f, size, e))) return rc;
+        if ((found = cw_crc32c(f->copy, size)) != expected) return cw_fail(e, CW_ROW_TAG, "checksum of the frame", found, expected, start);
+    } else if (at->shard->leaf && at->shard->leaf[k].covered) {
+        return cw_fail(e, CW_ROW_TAG, "first byte of a frame that the row covers", f->copy[0], CW_MOST_CHAINS - 1, start);
+    }
     /* nothing behind the header is looked at while it is read */
-    if (f->copied < size && cw_load32(f->copy + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
-    if ((rc = cw_decode_open(&f->job, f->copy, size, plans, n_plans, e))) return rc;
-    u32 found = cw_load32(f->copy + f->job.frame.header_size - 4), expected = cw_row_tag(row, frames, k);
+    if (!is_short && f->copied < size && cw_load32(f->copy + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
+    if ((rc = cw_decode_open(&f->job, f->copy, size, menus.all, menus.n, menus.own, e)) || is_short) return rc;
+    found = cw_load32(f->copy + f->job.frame.header_size - 4);
     return found == expected ? CW_OK : cw_fail(e, CW_ROW_TAG, "header checksum of the frame", found, expected, start);
 }
 
@@ -40,7 +49,7 @@ int cw_frame_direct(cw_fetched *f, cw_err *e)
 {
     const cw_decode_job *job = &f->job;
     const cw_frame *frame = &job->frame;
-    if (frame->coder != CW_STORED || frame->value != CW_AS_IS || job->finish.kind != CW_FINISH_COPY) return -1;
+    if (frame->is_short || frame->coder != CW_STORED || frame->value != CW_AS_IS || job->finish.kind != CW_FINISH_COPY) return -1;
     for (u64 i = 0; i < frame->blocks; i++) {
         u64 offset = job->offsets[i], size = job->offsets[i + 1] - offset, wanted = cw_block_length(frame, i) * frame->itemsize;
         u32 found;

@@ -48,15 +48,18 @@ static inline u32 cw_row_tag(const u8 *row, u32 frames, u32 k) { return cw_load3
 
 /* A frame on its way: its header is read from a private copy, the rest stays in the mapping until it is known where it goes. */
 typedef struct {
-    cw_decode_job job;
     const u8 *mapped;   /* the frame in the shard */
     u8 *copy;           /* room for all of it */
     u64 copied;         /* bytes that are there */
     u64 start;          /* in the shard, for messages */
+    cw_decode_job job;  /* last, as the frame in it */
 } cw_fetched;
 
+/* The plans that a frame may need: those that full frames name, and the one that short ones of its leaf are read with. */
+typedef struct { const cw_menu *all; size_t n; const cw_menu *own; } cw_menus;
+
 /* Reads the header of frame k of a checked row and finds its plan; CW_NO_FRAME if the sample has none. */
-CW_API int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, const cw_plan *plans, size_t n_plans, cw_scratch *s, cw_fetched *f, cw_err *e);
+CW_API int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e);
 /* When the job is prepared: stored elements go straight to where they are wanted, and are checked there; returns -1 if that was not
  * possible. Then the rest is copied with cw_frame_complete, and decoded block by block. */
 CW_API int cw_frame_direct(cw_fetched *f, cw_err *e);

@@ -30,7 +30,7 @@ from cordwood.store.writing.appender import Appender
 from cordwood.store.writing.first_samples import FixedSchema, snapshot
 from cordwood.store.writing.prepare import Prepared
 
-_FEWEST_LOOKED, _MOST_LOOKED = 32, 192  # inputs; a dry run of 200 has all of them
+_FEWEST_LOOKED, _MOST_LOOKED = 96, 176  # inputs; a dry run of 200 has all of them, and some others
 _LOOKED_SHARE = 32  # one input in so many, which is transformed twice
 _FEWEST_UNITS = 8
 _UNITS_SHARE = 8  # one unit in so many is transformed twice at most, or 8 of them

@@ -189,7 +189,7 @@ def _kept(store: Path, stored: manifest.Manifest, shards: Sequence[_ShardItems],
     for shard, (number, told) in enumerate(shards):
         if told.after.input < wanted.start or told.first.input >= wanted.stop:
             continue
-        with opened_shard(store / shard_name(shard), layout) as source:
+        with opened_shard(store / shard_name(shard), layout, stored.frame_plans) as source:
             sample = 0
             for entry in told.entries():
                 samples, end = max(entry.samples, 0), number + entry.inputs

@@ -27,7 +27,7 @@ from cordwood.store.format.shard_file import shard_name
 from cordwood.store.writing.encode import Encoded
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.open_shard import OpenShard
-from cordwood.store.writing.shard_copy import NewStore, opened_shard
+from cordwood.store.writing.shard_copy import NewStore
 
 FIRST = 1 << 40  # numbers of inputs that are done again: no other input has the seeds that follow from them
 _GROWTH = 2  # a shard may become so many times as large as others before it is cut in two
@@ -180,7 +180,7 @@ class Rewriting:
         self._list_shard(raw_bytes)
 
     def _rewrite(self, shard: int, told: ShardInputs, decisions: Decisions) -> Generator[None, _RedoneInput, None]:
-        with opened_shard(self._store / shard_name(shard), self._new.layout) as source:
+        with self._new.opened_source(self._store / shard_name(shard)) as source:
             self._plans = source.plans
             count = len(source.rows)
             start = place = 0  # samples from `start` up to `place` are to be copied

@@ -1,20 +1,30 @@
 """Decodes every frame of some samples, to find those that cannot be decoded. Verifying a store spends its time here.
 
     checker = FrameChecker(schema, plans, threads=2)
-    for bad in checker.check(memory, start, rows):
+    for bad in checker.check(memory, start, rows, table.plans):
         print(bad.row, bad.leaf.name, bad.error)
 
 Frames are decoded many at a time, into the same memory again and again. One that is refused does not stop the others.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs import BY_CODE, DTYPES, Array, Plan, decode_into, raise_if_refused
+from cordwood.codecs import (
+    BY_CODE,
+    DTYPES,
+    NO_PLAN,
+    SHORT_FRAMES,
+    Array,
+    Plan,
+    decode_with,
+    plan_set,
+    raise_if_refused,
+)
 from cordwood.common.resources import physical_memory
 from cordwood.errors import FormatError, Reason
 from cordwood.native import _native
@@ -48,25 +58,35 @@ class _Job:
     shape: tuple[int, ...]
     dtype: "np.dtype[np.generic]"
     nbytes: int
+    plan: int  # its number
 
 
 class FrameChecker:
-    """Decodes the frames of samples of one schema."""
+    """Decodes the frames of samples of one schema; `plans` are those that can be read, by name."""
 
-    def __init__(self, schema: Schema, plans: Iterable[Plan], threads: int | None) -> None:
+    def __init__(self, schema: Schema, plans: Mapping[str, Plan], threads: int | None) -> None:
         self._layout = RowLayout(schema)
         self._leaves = schema.frames
-        self._plans = tuple(plans)
+        self._plans = plan_set(plan.native() for plan in plans.values())
+        self._numbers: dict[str | None, int] = {name: number for number, name in enumerate(plans)}
         self._threads = threads
         self._scratch = np.empty(_SCRATCH, np.uint8)
 
-    def check(self, memory: Bytes, start: int, rows: Rows) -> Iterator[BadFrame]:
-        """All frames of these rows that are not good; `memory` holds the bytes of the shard from `start` on."""
+    def check(self, memory: Bytes, start: int, rows: Rows, plans: Sequence[str | None]) -> Iterator[BadFrame]:
+        """All frames of these rows that are not good; `memory` holds the bytes of the shard from `start` on.
+
+        `plans` are those that the shard's table names, of each frame leaf.
+        """
         jobs: list[_Job] = []
         room = _SCRATCH
         for row, leaf, begin, end, tag in self._frames(rows):
             try:
-                job = _job(row, leaf, memory[begin - start : end - start], tag)
+                named = plans[leaf.frame] if plans and tag is not None else None
+                plan = self._numbers.get(named, NO_PLAN)
+                frame = memory[begin - start : end - start]
+                if named is not None and plan == NO_PLAN and _is_short(frame):
+                    raise FormatError(f"the frame needs plan {named}, which cannot be read", Reason.PLAN_MISSING)
+                job = self._job(row, leaf, frame, tag, plan)
             except FormatError as error:
                 yield BadFrame(row, leaf, error)
                 continue
@@ -94,7 +114,7 @@ class FrameChecker:
     def _decode(self, jobs: list[_Job]) -> Iterator[BadFrame]:
         outs = self._outs(jobs)
         try:
-            decode_into([job.frame for job in jobs], outs, self._threads, plans=self._plans)
+            decode_with(self._plans, [(job.frame, job.plan) for job in jobs], outs, self._threads)
         except FormatError as error:
             if len(jobs) == 1:
                 yield BadFrame(jobs[0].row, jobs[0].leaf, error)
@@ -119,33 +139,45 @@ class FrameChecker:
             begin += -(-job.nbytes // _ALIGNED) * _ALIGNED
         return outs
 
+    def _job(self, row: int, leaf: Leaf, frame: Bytes, tag: int | None, plan: int) -> _Job:
+        """What decoding a frame needs, once its header was found to be the one that the row and the schema speak of."""
+        code = DTYPES[leaf.node.dtype if leaf.is_column_array else leaf.stored or "uint8"].code
+        is_short = _is_short(frame)
+        if is_short:
+            _check_tag(_native.crc32c(frame), tag, "it", Reason.BLOCK_CHECKSUM)
+        header: Any = _native.parse(frame, self._plans, plan)
+        raise_if_refused(header)
+        end = header["header_size"]
+        if not is_short and tag is not None:
+            _check_tag(int.from_bytes(frame[end - 4 : end].tobytes(), "little"), tag, "its header")
+        if header["dtype"] != code:
+            raise FormatError(
+                f"the frame holds {BY_CODE[header['dtype']].name}, but the field is stored as "
+                f"{leaf.stored or leaf.node.dtype}"
+            )
+        shape, nbytes = header["shape"], header["nbytes"]
+        if leaf.node.kind in BYTE_LEAVES and len(shape) != 1:
+            raise FormatError(
+                f"the frame holds an array of shape {shape}, but a field of {leaf.node.kind} has one dimension"
+            )
+        if nbytes > physical_memory():
+            raise FormatError(
+                f"the frame says that its array takes {nbytes} bytes, but this machine has "
+                f"{physical_memory()}: it is damaged, or made for a larger machine",
+                Reason.LIMIT,
+            )
+        return _Job(row, leaf, frame, shape, BY_CODE[code].numpy, nbytes, plan)
 
-def _job(row: int, leaf: Leaf, frame: Bytes, tag: int | None) -> _Job:
-    """What decoding a frame needs, once its header was found to be the one that the row and the schema speak of."""
-    code = DTYPES[leaf.node.dtype if leaf.is_column_array else leaf.stored or "uint8"].code
-    header: Any = _native.parse(frame)
-    raise_if_refused(header)
-    end = header["header_size"]
-    found = int.from_bytes(frame[end - 4 : end].tobytes(), "little")
-    if tag is not None and found != tag:
+
+def _is_short(frame: Bytes) -> bool:
+    """Whether it is a short frame; of one that is cut off entirely it cannot be said."""
+    return len(frame) > 0 and bool(frame[0] < SHORT_FRAMES)
+
+
+def _check_tag(found: int, tag: int | None, what: str, reason: Reason | int = 0) -> None:
+    if found != tag:
         raise FormatError(
-            f"the frame is not the one that was written here: its header has checksum {found:#010x}, "
-            f"but the row says {tag:#010x}"
+            f"the frame is not the one that was written here: {what} has checksum {found:#010x}, "
+            f"but the row says {0 if tag is None else tag:#010x}",
+            reason,
         )
-    if header["dtype"] != code:
-        raise FormatError(
-            f"the frame holds {BY_CODE[header['dtype']].name}, but the field is stored as "
-            f"{leaf.stored or leaf.node.dtype}"
-        )
-    shape, nbytes = header["shape"], header["nbytes"]
-    if leaf.node.kind in BYTE_LEAVES and len(shape) != 1:
-        raise FormatError(
-            f"the frame holds an array of shape {shape}, but a field of {leaf.node.kind} has one dimension"
-        )
-    if nbytes > physical_memory():
-        raise FormatError(
-            f"the frame says that its array takes {nbytes} bytes, but this machine has "
-            f"{physical_memory()}: it is damaged, or made for a larger machine",
-            Reason.LIMIT,
-        )
-    return _Job(row, leaf, frame, shape, BY_CODE[code].numpy, nbytes)

@@ -130,13 +130,14 @@ class _Rescue:
 
     def _rewrite(self, found: ShardFindings) -> None:
         """Write a shard of the good samples of another one."""
-        shard = self.store.begin_shard()
+        shard = self.store.begin_shard(name for name in found.plans if name is not None)
         try:
             errors = self._errors(found)
             with opened(found.path, "the shard") as fd:
                 layout = self.store.layout
+                leaves = self.store.leaf_frames(found.path.parent, found.plans)
                 for rows in pieces(layout, found.rows, found.good):
-                    shard.add(copied(fd, layout, rows, errors))
+                    shard.add(copied(fd, layout, rows, leaves, errors))
             self.store.finish_shard(shard)
         except BaseException as error:
             shard.drop(error)

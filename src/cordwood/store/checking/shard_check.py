@@ -11,7 +11,7 @@ looked for, and samples whose rows and frames are good can be saved.
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ class ShardFindings:
     rows: Rows
     frames_end: int
     good: Mask
+    plans: tuple[str | None, ...] = ()  # of the frame leaves, by the table
     footer: dict[str, Any] | None = None
     damages: Damages = field(default_factory=Damages)
 
@@ -91,7 +92,7 @@ class ShardChecker:
     """Checks the shards of one store, one after the other."""
 
     def __init__(
-        self, schema: Schema, plans: Sequence[Plan], threads: int | None = None, reader: Reader | None = None
+        self, schema: Schema, plans: Mapping[str, Plan], threads: int | None = None, reader: Reader | None = None
     ) -> None:
         """`reader` reads the same store, if it can be opened: where nothing is damaged, that is the quickest check."""
         self.schema = schema
@@ -160,7 +161,7 @@ class ShardChecker:
     def _search(self, fd: int, found: ShardFindings) -> None:
         searched = find_rows(fd, os.fstat(fd).st_size, self.layout, found.count or None)
         if searched is not None:
-            found.rows, found.frames_end = searched.rows, searched.frames_end
+            found.rows, found.frames_end, found.plans = searched.rows, searched.frames_end, searched.plans
             found.good = searched.intact & self.layout.sound(searched.rows, searched.frames_end)
             found.count = max(found.count, len(found.rows))
 
@@ -180,7 +181,7 @@ class ShardChecker:
             return
         size, begin = ends.row_size, ends.rows_offset
         found.rows, intact = table.read_rows(fd, ends.file_size, begin, ends.count, self.layout)
-        found.frames_end = table.frames_end
+        found.frames_end, found.plans = table.frames_end, table.plans
         sound = self.layout.sound(found.rows, table.frames_end)
         found.good = intact & sound
         for row in np.flatnonzero(~found.good).tolist():
@@ -241,7 +242,7 @@ class ShardChecker:
             start, end = int(found.rows["offsets"][rows, 0].min()), int(ends[rows].max())
             if not self._reads_well(found, rows):
                 memory = np.frombuffer(read_at(fd, end - start, start), np.uint8)
-                for bad in self._frames.check(memory, start, found.rows[rows]):
+                for bad in self._frames.check(memory, start, found.rows[rows], found.plans):
                     row = int(rows[bad.row])
                     found.good[row] = False
                     found.add(sentence(bad.error, found.path), (row, row), bad.leaf.name, bad.error.reason)

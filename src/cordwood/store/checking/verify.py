@@ -159,7 +159,7 @@ def look_through(
             found.lost = [(0, survey.samples - 1)]
         _miss_packed(found, survey)
         return found
-    checker = ShardChecker(schema, list(survey.plans.values()), threads, _reader(survey, threads))
+    checker = ShardChecker(schema, survey.plans, threads, _reader(survey, threads))
     done = 0
 
     def step(nbytes: int) -> None:

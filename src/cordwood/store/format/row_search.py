@@ -36,6 +36,7 @@ class FoundRows:
     frames_end: int
     rows: npt.NDArray[np.void]
     intact: npt.NDArray[np.bool_]
+    plans: tuple[str | None, ...]  # of the frame leaves, by the table
 
 
 def find_rows(fd: int, size: int, layout: RowLayout, count: int | None = None) -> FoundRows | None:
@@ -101,4 +102,4 @@ def _rows_from(
     if count is None:  # what lies behind the last intact row is the footer
         known = int(np.flatnonzero(intact)[-1]) + 1 if intact.any() else 0
         rows, intact = rows[:known], intact[:known]
-    return FoundRows(table.frames_end, rows, intact)
+    return FoundRows(table.frames_end, rows, intact, table.plans)

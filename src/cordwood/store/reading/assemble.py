@@ -168,10 +168,14 @@ class Assembler:
         arrays = found.arrays[at]
         if (leaf.node.kind == "tensor" and leaf.store_as is None) or leaf.number in self.pictures:
             return arrays  # type: ignore[return-value] # a list: they were not asked for together
+        if leaf.node.kind == "str" and bytes not in set(map(type, arrays)):
+            return arrays  # type: ignore[return-value] # texts, and None where there is none
         return [None if array is None else self._value(numbers, i, leaf, array) for i, array in enumerate(arrays)]
 
-    def _value(self, numbers: Numbers, position: int, leaf: Leaf, array: torch.Tensor | bytes) -> Any:
+    def _value(self, numbers: Numbers, position: int, leaf: Leaf, array: torch.Tensor | bytes | str) -> Any:
         try:
+            if isinstance(array, str):
+                return array
             if isinstance(array, bytes):
                 return restore(leaf, array, self.types)
             if leaf.node.kind == "tensor":

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 OUT_SHAPE, OUT_DTYPE = 200, 201
 _ROW_CHECKSUM, _ROW_OFFSETS, _CUT_SHORT, _ROW_TAG = 210, 211, 212, 213
+_OF_SHORT, _NOT_SHORT = "checksum of the frame", "first byte of a frame that the row covers"
 _REST = "The other samples can be read; `cordwood verify` lists all damage, and with --salvage keeps what is good."
 
 
@@ -24,6 +25,11 @@ def fault_error(where: str, fault: "_native.ErrorTuple") -> FormatError:
         return FormatError(f"{where}: {text}: the sample is lost. {_REST}", Reason.BLOCK_CHECKSUM)
     if reason == _ROW_OFFSETS:
         return FormatError(f"{where}: {what} is {found}, which is before {expected} or behind the frames. {_REST}")
+    if reason == _ROW_TAG and what == _OF_SHORT:  # over all of its bytes
+        text = f"the frame at byte {offset} has checksum {found:#010x}, but the row says {expected:#010x}"
+        return FormatError(f"{where}: {text}: it is not what was written. {_REST}", Reason.BLOCK_CHECKSUM)
+    if reason == _ROW_TAG and what == _NOT_SHORT:
+        return FormatError(f"{where}: the {what}, at byte {offset}, is {found}, which is no short one's. {_REST}")
     if reason == _ROW_TAG:
         text = f"the frame at byte {offset} has the header checksum {found:#010x}, but the row says {expected:#010x}"
         return FormatError(f"{where}: {text}: it is the frame of another sample. {_REST}")

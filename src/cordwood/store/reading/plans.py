@@ -1,18 +1,18 @@
-"""Loads the plans that frames of open stores name, when the first frame needs one.
+"""Loads the plans that frames of open stores need, when the first frame needs one.
 
-A frame names what its plan owns by a hash; which plans there are is told by the store, and by the footer of the
-sample's shard, which may have come from another store. A plan's file that is lost or damaged matters only to frames
-that use it: it is complained about when one of those is read.
+A short frame is read with the plan that the table of its shard names; a full frame names what its plan owns by a hash.
+Which plans there are is stated by the store, by the table, and by the footer of the sample's shard, which may have come
+from another store. A plan's file that is lost or damaged matters only to frames that use it: reading one of those
+raises an error.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cordwood.codecs import raise_if_refused
+from cordwood.codecs import NO_PLANS, plan_set
 from cordwood.common.forks import ForkSafeLock
 from cordwood.errors import CordwoodError, FormatError, StorageError
-from cordwood.native import _native
 from cordwood.store.format import plan_files
 from cordwood.store.format.shard_file import read_ends, read_footer
 
@@ -21,8 +21,8 @@ class LoadedPlans:
     """`handle` is what the native calls take; it is replaced, never changed, so calls under way keep theirs."""
 
     def __init__(self) -> None:
-        self.handle = _plan_set({})
-        self._assets: dict[int, bytes] = {}
+        self.handle = NO_PLANS
+        self._loaded: dict[str, Any] = {}  # by name, as the native call takes them
         self._tried: set[tuple[Path, str]] = set()
         self._lock = ForkSafeLock()
 
@@ -33,11 +33,11 @@ class LoadedPlans:
             new = [name for name in wanted if (store, name) not in self._tried]
             for name in new:
                 try:
-                    self._assets.update(plan_files.load(store, name).assets.native)
+                    self._loaded[name] = plan_files.load(store, name).native(int(name, 16))
                 except (FormatError, StorageError):
                     continue  # `explain` says it, if a frame needs this one
             if new:
-                self.handle = _plan_set(self._assets)
+                self.handle = plan_set(self._loaded.values())
             # At last, so that a process that is forked meanwhile tries again.
             self._tried.update((store, name) for name in new)
             return self.handle is not used
@@ -58,9 +58,3 @@ def _all_names(names: Sequence[str], shard: Path) -> list[str]:
         told = None
     more = [name for name in told if plan_files.is_plan_name(name)] if isinstance(told, list) else []
     return list(dict.fromkeys([*names, *more]))
-
-
-def _plan_set(assets: dict[int, bytes]) -> Any:
-    made = _native.plan_set(tuple(assets.items()))
-    raise_if_refused(made, "plan")
-    return made

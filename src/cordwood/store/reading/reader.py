@@ -42,8 +42,9 @@ class Filled(NamedTuple):
     lengths: torch.Tensor
 
 
-# Of one leaf: a tensor of all samples, or one a sample and None where it has none; texts and their like are bytes.
-Arrays = torch.Tensor | Filled | list[torch.Tensor | None] | list[bytes | None]
+# Of one leaf: a tensor of all samples, or one per sample and None where it has none. Texts are str, but bytes where
+# they are no UTF-8.
+Arrays = torch.Tensor | Filled | list[torch.Tensor | None] | list[bytes | str | None]
 
 _READERS: "weakref.WeakSet[Reader]" = weakref.WeakSet()
 
@@ -77,7 +78,7 @@ class _Outs(NamedTuple):
     arrays: list[Arrays]
     per: int
     native: Any
-    treat: tuple[Any, ...] | None = None
+    treat: Any = None
 
 
 class Reader:
@@ -277,8 +278,8 @@ class Reader:
 
     def _outs(self, numbers: Numbers, leaf: Leaf, per: int, seeds: Seeds | None, delivery: ReadOptions) -> _Outs:
         if leaf.node.kind not in ARRAYS:
-            texts: list[bytes | None] = []
-            return _Outs([texts], 0, texts)
+            texts: list[bytes | str | None] = []
+            return _Outs([texts], 0, texts, leaf.node.kind == "str")
         count = len(numbers)
         name = _stored(leaf)
         fill = delivery.fills.get(leaf.frame)
@@ -399,7 +400,7 @@ def _all_of(outs: _Outs) -> Arrays:
 
 def _batch_of(outs: _Outs, start: int, per: int) -> Arrays:
     if isinstance(outs.native, list):
-        texts: list[bytes | None] = outs.native[start : start + per]
+        texts: list[bytes | str | None] = outs.native[start : start + per]
         return texts
     return outs.arrays[start // per]
 

@@ -204,10 +204,14 @@ class Shards:
         return ends, ShardTable.read(fd, str(path), ends, self.layout)
 
     def _plan_places(self, number: int) -> tuple[Path, tuple[str, ...], Path]:
-        """Where the plans of a sample's frames may be: the store, the names it tells, the shard."""
+        """Where the plans of a sample's frames may be: the store, the names that it and the table state, the shard."""
         shard = int(np.searchsorted(self._firsts, number, "right")) - 1
         store = int(np.searchsorted(self._shard_starts, shard, "right")) - 1
-        return self.paths[store], self.manifests[store].plan_names, self._shard_path(shard)
+        path, record, _ = self._about(shard)
+        with opened(path, "the shard") as fd:
+            _, table = self._checked(fd, path, record)
+        names = dict.fromkeys(name for name in (*self.manifests[store].plan_names, *table.plans) if name is not None)
+        return self.paths[store], tuple(names), path
 
     @property
     def plans(self) -> Any:

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood import codecs
-from cordwood.codecs import DTYPES, PALETTE_MISS, Array, Plan, attempts, raise_if_refused
-from cordwood.errors import UsageError
+from cordwood.codecs import Array, Plan, raise_if_refused
 from cordwood.native import _native
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.flatten import Apart
@@ -115,31 +114,6 @@ class Chunk:
         self._trim()
 
 
-_Recipe = tuple[tuple[int, ...], bytes, tuple[tuple[int, bytes], ...]]
-
-
-class _ByRank(dict[int, _Recipe]):
-    """What the native encoder is told beside the array, for arrays of each rank, made when first asked for."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self._plan = plan
-        # One tuple a plan: the native call reads its tables once for all arrays that come with the same one.
-        self._assets = plan.assets.native
-
-    def __missing__(self, rank: int) -> _Recipe:
-        made = self[rank] = (self._plan.settings(rank), self._plan.formula, self._assets)
-        return made
-
-
-class LeafCoder:
-    """How the arrays of one field become frames: by its plan, then what is tried with an array that does not fit it."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.recipes = [_ByRank(attempt) for attempt in attempts(plan, DTYPES[plan.dtype])]
-
-
 class ApartFrame(NamedTuple):
     """The frame of an array that does not fit the shape of its column."""
 
@@ -187,33 +161,27 @@ class Encoded:
 
 
 def encode(
-    chunk: Chunk, coders: Sequence[LeafCoder], threads: int, apart: Mapping[int, Plan] = MappingProxyType({})
+    chunk: Chunk, plans: Sequence[Plan], threads: int, apart: Mapping[int, Plan] = MappingProxyType({})
 ) -> Encoded:
     """The samples of a chunk with their frames; `apart` has the plans of the columns' arrays that lie apart."""
-    width = len(coders)
+    width = len(plans)
     frames: list[bytes] = [b""] * (chunk.count * width)
     places: list[int] = []
     items: list[Any] = []
-    for leaf, coder in enumerate(coders):
-        by_rank = coder.recipes[0]
+    for leaf, plan in enumerate(plans):
+        encoders: dict[int, Any] = {}
         for place in range(leaf, len(frames), width):
             shape = chunk.shapes[place]
             if shape is not None:
+                rank = len(shape)
+                if rank not in encoders:
+                    encoders[rank] = plan.encoder(rank, short=True)
                 places.append(place)
-                items.append((chunk.data[place], shape, *by_rank[len(shape)]))
-    attempt = 0
-    while items:
-        missed: list[int] = []
-        for i, answer in enumerate(_encoded(items, threads)):
-            if isinstance(answer, bytes):
-                frames[places[i]] = answer
-            elif answer[1] == PALETTE_MISS:
-                missed.append(i)
-            else:
-                raise_if_refused(answer, "array")
-        attempt += 1
-        items = [_next_try(items[i], coders[places[i] % width], attempt) for i in missed]
-        places = [places[i] for i in missed]
+                items.append((chunk.data[place], shape, encoders[rank]))
+    answers: list[Any] = _native.encode_batch(tuple(items), threads)
+    for place, answer in zip(places, answers, strict=True):
+        raise_if_refused(answer, "array")
+        frames[place] = answer
     sizes = np.fromiter(map(len, frames), np.int64, len(frames)).reshape(chunk.count, width)
     count = chunk.count
     return Encoded(
@@ -231,24 +199,12 @@ def encode(
     )
 
 
-def _encoded(items: list[Any], threads: int) -> list[Any]:
-    answers = _native.encode_batch(tuple(items), threads)
-    raise_if_refused(answers, "plan")
-    return list(answers)
-
-
-def _next_try(item: Any, coder: LeafCoder, attempt: int) -> Any:
-    if attempt == len(coder.recipes):
-        raise UsageError(f"an array of shape {item[1]} could not be encoded by {coder.plan}, nor without its palette")
-    return (item[0], item[1], *coder.recipes[attempt][len(item[1])])
-
-
 class SampleEncoder:
     """Prepares samples and encodes them, a chunk at a time."""
 
     def __init__(self, fixed: FixedSchema, threads: int) -> None:
         self.preparer = fixed.preparer()
-        self._coders = [LeafCoder(plan) for plan in fixed.plans]
+        self._plans = fixed.plans
         self._apart = fixed.apart_plans()
         self._threads = threads
         self.chunk = Chunk(len(fixed.plans))
@@ -272,7 +228,7 @@ class SampleEncoder:
         return parts
 
     def _encode(self, chunk: Chunk) -> Encoded:
-        encoded = encode(chunk, self._coders, self._threads, self._apart)
+        encoded = encode(chunk, self._plans, self._threads, self._apart)
         chunk.clear()
         return encoded
 

@@ -24,6 +24,7 @@ from cordwood import codecs
 from cordwood.codecs import DTYPES, Array, Goal, Plan, fallback
 from cordwood.common.text import brief
 from cordwood.errors import FormatError
+from cordwood.native import _native
 from cordwood.store.format import plan_files
 from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.manifest import write as write_manifest
@@ -157,11 +158,9 @@ def _column_shape(node: Node, arrays: Sequence[Array], samples: int, goal: Goal)
         return None
     # The plan is chosen on other arrays than those that are measured: its assets would know them by heart.
     plan, measured = codecs.plan(alike[::2], goal, dtype=node.dtype, own=True), alike[1::2]
-    of_frames = 0
-    for array in measured:
-        frame = codecs.encode(array, plan, dtype=node.dtype)
-        short = 1 + len(frame) - codecs.frame_info(frame).payload_offset  # the number of its chain, and the payload
-        of_frames += _FRAME_PERCENT * short + 100 * _FRAME_IN_ROW
+    items = tuple((array, array.shape, plan.encoder(array.ndim, short=True)) for array in measured)
+    frames = _native.encode_batch(items, 1)
+    of_frames = sum(_FRAME_PERCENT * len(frame) + 100 * _FRAME_IN_ROW for frame in frames)
     width = max(nbytes, APART_BYTES)
     return shape if 100 * width * len(measured) * samples <= of_frames * len(arrays) else None
 

@@ -5,19 +5,21 @@
     new.take_shard(store / "shard-00000000.cws")
     new.finish()
 
-Nothing is decoded or encoded.
+Frames stay as they are, but for short frames of a shard whose plan is not the one that the new shard has for their
+field: these are encoded again as full frames, which name what they need.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs import raise_if_refused
+from cordwood.codecs import NO_PLANS, SHORT_FRAMES, Plan, decode, encode, raise_if_refused
 from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.native import _native
@@ -47,7 +49,43 @@ def pieces(layout: RowLayout, rows: Rows, chosen: npt.NDArray[np.bool_]) -> Iter
         yield rows[some]
 
 
-def copied(fd: int, layout: RowLayout, rows: Rows, errors: tuple[float, ...]) -> Encoded:
+class LeafFrames:
+    """The frames of one leaf on their way to another shard; `plan` is the one that the table of theirs names."""
+
+    def __init__(self, store: Path, plan: str | None, wanted: str | None) -> None:
+        self._store = store
+        self._name = plan
+        self._stays_short = plan == wanted
+
+    @cached_property
+    def _plan(self) -> Plan | None:
+        return None if self._name is None else plan_files.load(self._store, self._name)
+
+    def take(self, frame: bytes) -> tuple[bytes, tuple[int, ...]]:
+        """Return the frame as the new shard has it, and the shape of its array."""
+        if frame[0] >= SHORT_FRAMES:
+            return frame, _shape(frame, NO_PLANS)
+        if self._plan is None:
+            raise FormatError("a short frame in a shard that names no plan for its field")
+        shape = _shape(frame, self._plan.handle)
+        if self._stays_short:
+            return frame, shape
+        return encode(decode(frame, plans=self._plan), self._plan, dtype=self._plan.dtype), shape
+
+
+def _shape(frame: bytes, plans: Any) -> tuple[int, ...]:
+    header: Any = _native.parse(frame, plans, 0)
+    raise_if_refused(header, "frame")
+    shape: tuple[int, ...] = header["shape"]
+    return shape
+
+
+def leaf_frames(store: Path, plans: Sequence[str | None], wanted: Sequence[str | None]) -> list[LeafFrames]:
+    """Of each frame leaf of a shard, whose table names these plans; a shard of version 1 names none."""
+    return [LeafFrames(store, *pair) for pair in zip(plans or [None] * len(wanted), wanted, strict=True)]
+
+
+def copied(fd: int, layout: RowLayout, rows: Rows, leaves: Sequence[LeafFrames], errors: tuple[float, ...]) -> Encoded:
     """The samples of these sound rows of the shard at `fd`; `errors` is the worst one of each lossy field."""
     frames: list[bytes] = []
     shapes: list[tuple[int, ...] | None] = []
@@ -56,25 +94,21 @@ def copied(fd: int, layout: RowLayout, rows: Rows, errors: tuple[float, ...]) ->
     if layout.frames:
         for places, of_frames in zip(offsets.tolist(), sizes.tolist(), strict=True):
             memory = bytes(read_at(fd, places[-1] - places[0], places[0]))
-            for place, size in zip(places, of_frames, strict=False):
-                frame = memory[place - places[0] : place - places[0] + size]
-                shapes.append(_shape(frame) if size else None)
+            for leaf, place, size in zip(leaves, places, of_frames, strict=False):
+                frame, shape = b"", None
+                if size:
+                    frame, shape = leaf.take(memory[place - places[0] : place - places[0] + size])
+                shapes.append(shape)
                 frames.append(frame)
+        sizes = np.fromiter(map(len, frames), np.int64, len(frames)).reshape(sizes.shape)
     columns, apart = rows["columns"].copy(), []
-    for leaf, numbers, begins, frame_sizes in layout.apart(rows):
-        columns[numbers, layout.column_slices[leaf.column]] = 0
+    for column, numbers, begins, frame_sizes in layout.apart(rows):
+        columns[numbers, layout.column_slices[column.column]] = 0
         for number, begin, size in zip(numbers.tolist(), begins.tolist(), frame_sizes.tolist(), strict=True):
             frame = bytes(read_at(fd, size, begin))
-            apart.append(ApartFrame(number, leaf.column, _shape(frame), frame))
+            apart.append(ApartFrame(number, column.column, _shape(frame, NO_PLANS), frame))
     of_samples = np.tile(np.array(errors, np.float64), (len(rows), 1))
     return Encoded(frames, sizes, shapes, columns, rows["states"].copy(), of_samples, sorted(apart))
-
-
-def _shape(frame: bytes) -> tuple[int, ...]:
-    header: Any = _native.parse(frame)
-    raise_if_refused(header, "frame")
-    shape: tuple[int, ...] = header["shape"]
-    return shape
 
 
 @dataclass
@@ -84,6 +118,7 @@ class SourceShard:
     rows: Rows
     plans: list[str]
     _layout: RowLayout
+    _leaves: Sequence[LeafFrames]
     _fd: int
     _errors: tuple[float, ...]  # the worst one of each lossy field
 
@@ -91,12 +126,12 @@ class SourceShard:
         """The samples from number `start` up to `end`, some at a time."""
         if start < end:
             for some in pieces(self._layout, self.rows[start:end], np.ones(end - start, np.bool_)):
-                yield copied(self._fd, self._layout, some, self._errors)
+                yield copied(self._fd, self._layout, some, self._leaves, self._errors)
 
 
 @contextmanager
-def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
-    """Open a shard to copy from it; FormatError if a row of it is damaged."""
+def opened_shard(path: Path, layout: RowLayout, wanted: Sequence[str | None]) -> Iterator[SourceShard]:
+    """Open a shard to copy from it, to shards with the plans `wanted`; FormatError if a row of it is damaged."""
     ends = read_ends(path)
     footer = read_footer(path, ends)
     worst = {entry.get("name"): entry.get("worst_error") for entry in footer["fields"] if isinstance(entry, dict)}
@@ -112,7 +147,9 @@ def opened_shard(path: Path, layout: RowLayout) -> Iterator[SourceShard]:
                 f"{path}: row {int(np.flatnonzero(~good)[0])} is damaged: restore the shard from a copy, or keep what "
                 "is good with `cordwood verify --salvage`"
             )
-        yield SourceShard(rows, plans, layout, fd, errors)
+        plans += [name for name in table.plans if name is not None]
+        leaves = leaf_frames(path.parent, table.plans, wanted)
+        yield SourceShard(rows, list(dict.fromkeys(plans)), layout, leaves, fd, errors)
 
 
 class NewStore:
@@ -155,6 +192,14 @@ class NewStore:
         footer = {"plans": names, "store": self._manifest.to_json()}
         wanted = self._manifest.frame_plans, footer, self._manifest.shard_bytes * growth
         return OpenShard(self._folder, self.shards, self.layout, *wanted)
+
+    def opened_source(self, path: Path) -> AbstractContextManager[SourceShard]:
+        """Open a shard of another store, to copy samples of it to shards that are begun here."""
+        return opened_shard(path, self.layout, self._manifest.frame_plans)
+
+    def leaf_frames(self, store: Path, plans: Sequence[str | None]) -> list[LeafFrames]:
+        """Of each frame leaf of a shard of another store, whose table names these plans."""
+        return leaf_frames(store, plans, self._manifest.frame_plans)
 
     def finish_shard(self, shard: OpenShard) -> None:
         """Put the shard that was begun in its place."""

@@ -1,0 +1,283 @@
+/* A batch of samples for Python: rows, columns and arrays, read and decoded in one call with the GIL released. */
+#include "module_wants.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---- a batch ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct { u32 offset, size; Py_buffer out; } column; /* bytes of every row, one after the other */
+
+typedef struct {
+    const cw_store *store;
+    cw_place *places;   /* [n] */
+    u64 n, group;       /* samples; how many a thread takes at once */
+    u8 *rows;           /* [n][row_size], NULL: not asked for */
+    cw_want *wants;
+    u32 n_wants, n_columns;
+    column *columns;
+    const cw_plan_set *plans;
+    u64 limit;
+    int threads;        /* for the blocks of one frame, when there is but one sample */
+    cw_fault *faults;   /* [n] */
+    atomic_ullong allocated; /* for bytes of any length */
+    atomic_ullong bytes;     /* that were read: rows and frames */
+    atomic_int uneven;  /* a sample has a place that is absent or None, or lacks a wanted frame */
+} request;
+
+typedef struct { cw_decode_job *job; cw_err *e; atomic_flag failed; } solo;
+
+static void solo_block(void *ctx, u64 block)
+{
+    solo *one = ctx;
+    cw_err e = {0};
+    cw_scratch *s = cw_scratch_borrow();
+    if (!s) cw_fail(&e, CW_NOMEM, "memory", 0, 0, 0);
+    else cw_decode_block(one->job, block, s, &e);
+    if (e.reason && !atomic_flag_test_and_set(&one->failed)) *one->e = e;
+    if (s) cw_scratch_return(s);
+}
+
+/* Memory for bytes whose number only the frame tells. */
+static u8 *new_bytes(request *q, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
+{
+    u64 before = atomic_fetch_add(&q->allocated, f->nbytes);
+    if (f->rank != 1) cw_fail(e, CW_OUT_SHAPE, "rank of bytes", f->rank, 1, 0);
+    else if (before + f->nbytes > q->limit) cw_fail(e, CW_LIMIT, "memory for bytes", before + f->nbytes, q->limit, 0);
+    else if (!(w->bytes[sample] = malloc(f->nbytes + 1))) cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    w->sizes[sample] = f->nbytes;
+    return w->bytes[sample];
+}
+
+static void decode_blocks(const request *q, cw_decode_job *job, cw_scratch *s, cw_err *e)
+{
+    if (q->n == 1 && q->threads > 1 && job->frame.blocks > 1) {
+        solo one = {.job = job, .e = e, .failed = ATOMIC_FLAG_INIT};
+        cw_parallel(job->frame.blocks, q->threads, solo_block, &one);
+    } else {
+        for (u64 i = 0; i < job->frame.blocks && !cw_decode_block(job, i, s, e); i++) {}
+    }
+}
+
+static int decode_elements(const request *q, cw_fetched *f, const cw_normalize *normalize, cw_scratch *s, cw_err *e)
+{
+    cw_decode_job *job = &f->job;
+    if (!cw_decode_prepare(job, normalize, q->limit, e)) {
+        int direct = cw_frame_direct(f, e);
+        if (direct < 0 && !cw_decode_fill(job, e) && !cw_frame_complete(f, e)) decode_blocks(q, job, s, e);
+    }
+    return e->reason;
+}
+
+#define LARGE ((u64)16 << 20) /* bytes of all batches of a call: the first of them is out of every cache when the last is made */
+
+static int past_caches(const request *q, const cw_want *w, const Py_buffer *view)
+{
+    return w->per && (u64)view->len / (u64)view->shape[0] >= LARGE / q->n;
+}
+
+/* An image that needs more than its decoding is decoded next to its frame, where the nearest caches still have it. */
+static void treat_frame(const request *q, u64 sample, const cw_want *w, const Py_buffer *view, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+{
+    cw_decode_job *job = &f->job;
+    u8 *out = job->out;
+    job->out = job->frame.nbytes > q->limit ? NULL : cw_scratch_take(beside, job->frame.nbytes);
+    if (!job->out) cw_fail(e, CW_LIMIT, "memory for an image", job->frame.nbytes, q->limit, 0);
+    else if (!decode_elements(q, f, NULL, s, e)) cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), past_caches(q, w, view), out, s, e);
+    cw_scratch_reset(s);
+}
+
+static void decode_frame(request *q, u64 sample, const cw_want *w, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+{
+    const Py_buffer *view = NULL;
+    cw_decode_job *job = &f->job;
+    job->limit = q->limit;
+    job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : cw_want_out(w, sample, &view);
+    if (e->reason) return;
+    if (view && !cw_want_fits(w, view, &job->frame)) {
+        cw_fail(e, CW_OUT_SHAPE, "out", (u64)view->len, job->frame.nbytes, 0);
+    } else if (!(w->accepted >> job->frame.dtype & 1)) {
+        cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
+    } else if (w->treated && !cw_treat_fused(&w->treat)) {
+        treat_frame(q, sample, w, view, f, beside, s, e);
+    } else {
+        job->past_caches = view && past_caches(q, w, view);
+        decode_elements(q, f, w->treated && w->treat.normalized ? &w->treat.normalize : NULL, s, e);
+    }
+}
+
+static void take_row(request *q, u64 i, const u8 *row)
+{
+    const cw_store *s = q->store;
+    if (q->rows) memcpy(q->rows + i * s->row_size, row, s->row_size);
+    for (u32 k = 0; k < q->n_columns; k++) {
+        const column *c = &q->columns[k];
+        memcpy((u8 *)c->out.buf + i * c->size, row + c->offset, c->size);
+    }
+    if (memcmp(row + s->row_size - 4 - s->states, s->usual, s->states)) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
+}
+
+static void read_frames(request *q, u64 i, const u8 *row, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
+{
+    cw_fault *f = &q->faults[i];
+    u64 bytes = q->places[i].shard->row_size;
+    for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
+        const cw_want *w = &q->wants[k];
+        f->wanted = (int)k;
+        int rc = cw_frame_fetch(&q->places[i], row, q->store->frames, w->frame, cw_menus_for(q->plans, &q->places[i], w->frame), frame, fetched, &f->e);
+        if (rc == CW_OK) decode_frame(q, i, w, fetched, frame, s, &f->e);
+        else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
+        bytes += fetched->job.frame.size;
+        cw_decode_free(&fetched->job);
+        cw_scratch_reset(frame);
+    }
+    atomic_fetch_add_explicit(&q->bytes, bytes, memory_order_relaxed);
+}
+
+/* Asking ahead of time: samples in random order are in no cache, and memory answers late. */
+static void expect_row(const request *q, u64 i)
+{
+    const cw_place *at = &q->places[i];
+    __builtin_prefetch(at->shard->base + at->shard->rows + at->row * at->shard->row_size);
+}
+
+#define AHEAD 2
+#define EXPECTED 2048 /* bytes of a frame; the processor itself goes on from there */
+
+static void expect_frame(const request *q, u64 i, const u8 *row)
+{
+    if (!q->n_wants || q->faults[i].e.reason) return;
+    u64 start = cw_row_offset(row, q->wants[0].frame), end = CW_MIN(cw_row_offset(row, q->wants[0].frame + 1), start + EXPECTED);
+    for (; start < end; start += 64) __builtin_prefetch(q->places[i].shard->base + start);
+}
+
+static void read_samples(request *q, u64 first, u64 n, u8 *rows, u64 stride, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
+{
+    for (u64 i = 0; i < n; i++) expect_row(q, first + i);
+    for (u64 i = 0; i < n; i++) {
+        cw_fault *f = &q->faults[first + i];
+        f->wanted = -1;
+        if (!cw_row_read(&q->places[first + i], q->store->row_size, q->store->frames, rows + i * stride, &f->e)) take_row(q, first + i, rows + i * stride);
+    }
+    for (u64 i = 0; i < CW_MIN(n, (u64)AHEAD); i++) expect_frame(q, first + i, rows + i * stride);
+    for (u64 i = 0; i < n; i++) {
+        if (i + AHEAD < n) expect_frame(q, first + i + AHEAD, rows + (i + AHEAD) * stride);
+        read_frames(q, first + i, rows + i * stride, fetched, frame, s);
+    }
+}
+
+static void read_group(void *ctx, u64 group)
+{
+    request *q = ctx;
+    u64 first = group * q->group, n = CW_MIN(q->group, q->n - first), stride = ((u64)q->store->row_size + 15) & ~(u64)7;
+    cw_scratch *memory = cw_scratch_borrow(), *frame = cw_scratch_borrow(), *s = cw_scratch_borrow();
+    u8 *rows = memory ? cw_scratch_take(memory, n * stride + 8) : NULL; /* each with eight bytes in front of it */
+    cw_fetched *fetched = memory ? cw_scratch_take(memory, sizeof *fetched) : NULL;
+    if (rows && fetched && frame && s) read_samples(q, first, n, rows + 8, stride, fetched, frame, s);
+    else
+        for (u64 i = 0; i < n; i++) cw_fail(&q->faults[first + i].e, CW_NOMEM, "memory", 0, 0, 0);
+    if (memory) cw_scratch_return(memory);
+    if (frame) cw_scratch_return(frame);
+    if (s) cw_scratch_return(s);
+}
+
+/* ---- for Python --------------------------------------------------------------------------------------------------------------- */
+
+/* columns: a tuple of (offset in the row, size, out) */
+static int columns_read(request *q, PyObject *given)
+{
+    for (Py_ssize_t k = 0; k < PyTuple_Size(given); k++) {
+        column *c = &q->columns[k];
+        PyObject *out;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, k), "IIO", &c->offset, &c->size, &out)) return -1;
+        if (PyObject_GetBuffer(out, &c->out, PyBUF_WRITABLE)) {
+            c->out.obj = NULL;
+            return -1;
+        }
+        q->n_columns = (u32)k + 1;
+        if ((u64)c->offset + c->size > q->store->row_size || (u64)c->out.len != q->n * c->size) {
+            PyErr_SetString(PyExc_ValueError, "store_read: a column outside the row, or an array of another size");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* store_read(handle, indices, rows, columns, wanted, plans, threads, limit, bytes)
+ * -> None, or ("uneven", []) if a sample has something absent or None, or lacks a wanted frame (whose memory is left as it was),
+ * or ("attach", shard numbers), or ("faults", [(which wanted or -1 for the row, error tuple)]);
+ * to `bytes`, a u64 or None, the number of bytes that were read is added */
+PyObject *cw_py_store_read(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *capsule, *rows_arg, *columns, *wanted, *plans, *bytes_arg, *result = NULL;
+    Py_buffer indices, rows = {0}, bytes = {0};
+    int threads;
+    unsigned long long limit;
+    if (!PyArg_ParseTuple(args, "Oy*OO!O!OiKO", &capsule, &indices, &rows_arg, &PyTuple_Type, &columns, &PyTuple_Type, &wanted, &plans, &threads, &limit,
+                          &bytes_arg))
+        return NULL;
+    request q = {.store = cw_store_of(capsule), .limit = limit, .threads = threads};
+    Py_ssize_t n_wants = PyTuple_Size(wanted);
+    q.plans = q.store ? cw_plan_set_of(plans) : NULL;
+    if (!q.plans) goto done;
+    q.n = (u64)indices.len / 8;
+    q.n_wants = (u32)n_wants;
+    q.places = malloc((q.n + 1) * sizeof *q.places);
+    q.faults = calloc(q.n + 1, sizeof *q.faults);
+    q.wants = calloc((size_t)n_wants + 1, sizeof *q.wants);
+    q.columns = calloc((size_t)PyTuple_Size(columns) + 1, sizeof *q.columns);
+    if (!q.places || !q.faults || !q.wants || !q.columns) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    PyObject *missing = cw_find_places(q.store, &indices, q.places);
+    if (missing) result = Py_BuildValue("(sN)", "attach", missing);
+    if (missing || PyErr_Occurred()) goto done;
+    if (rows_arg != Py_None) {
+        if (PyObject_GetBuffer(rows_arg, &rows, PyBUF_WRITABLE)) goto done;
+        if ((u64)rows.len != q.n * q.store->row_size) {
+            PyErr_SetString(PyExc_ValueError, "store_read: the rows' memory has another size than the rows");
+            goto done;
+        }
+        q.rows = rows.buf;
+    }
+    if (bytes_arg != Py_None && PyObject_GetBuffer(bytes_arg, &bytes, PyBUF_WRITABLE)) goto done;
+    if (bytes.obj && bytes.len != 8) {
+        PyErr_SetString(PyExc_ValueError, "store_read: the count of bytes is one u64");
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < n_wants; k++)
+        if (cw_want_read(&q.wants[k], PyTuple_GetItem(wanted, k), q.store, (Py_ssize_t)q.n)) goto done;
+    if (columns_read(&q, columns)) goto done;
+    int bad = 0;
+    Py_BEGIN_ALLOW_THREADS
+    cw_guard_prepare();
+    /* groups, so that tiny samples do not wait for each other at the counter; several a thread, so that none waits at the end */
+    q.group = CW_MAX((u64)1, CW_MIN(q.n / (8 * (u64)CW_MAX(threads, 1)), (u64)16));
+    cw_parallel((q.n + q.group - 1) / q.group, threads, read_group, &q);
+    for (u64 i = 0; i < q.n; i++) bad |= q.faults[i].e.reason;
+    if (bytes.obj) cw_store64(bytes.buf, cw_load64(bytes.buf) + atomic_load(&q.bytes));
+    Py_END_ALLOW_THREADS
+    for (Py_ssize_t k = 0; !bad && k < n_wants; k++)
+        if (q.wants[k].list && cw_want_fill(&q.wants[k], q.n)) goto done;
+    if (bad) {
+        result = cw_faults_answer(q.faults, q.n);
+    } else if (atomic_load(&q.uneven)) {
+        result = Py_BuildValue("(s[])", "uneven");
+    } else {
+        Py_INCREF(Py_None);
+        result = Py_None;
+    }
+done:
+    cw_wants_release(q.wants, n_wants, q.n);
+    if (bytes.obj) PyBuffer_Release(&bytes);
+    for (u32 k = 0; k < q.n_columns; k++) PyBuffer_Release(&q.columns[k].out);
+    free(q.columns);
+    if (rows.obj) PyBuffer_Release(&rows);
+    PyBuffer_Release(&indices);
+    free(q.places);
+    free(q.faults);
+    return result;
+}
+
