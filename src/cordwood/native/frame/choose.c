@@ -62,6 +62,7 @@ typedef struct {
     cw_recipe recipe;     /* of the array: what all alternatives share */
     u64 nbytes;
     int may_be_short, threads;
+    int is_sparse;        /* it is next to nothing: all alternatives are tried, which is quick then, and estimates are too coarse */
     u64 *scores;          /* [menu] */
 } choice;
 
@@ -85,9 +86,9 @@ static cw_recipe recipe_of(const choice *c, u32 k)
 static int has_levels(const cw_recipe *r) { return r->value == CW_VALUE_PALETTE && r->palette_source != CW_PALETTE_FRAME; }
 
 /* Of the alternatives with levels, or of the others. */
-static int estimate_some(const choice *c, int levels, const u8 *data, const u64 *dims, u64 size, u64 *most, int *fits, cw_err *e)
+static int estimate_some(const choice *c, int levels, const u8 *data, const u64 *dims, u64 size, u64 *fewest, int *fits, cw_err *e)
 {
-    *most = 0;
+    *fewest = UINT64_MAX;
     *fits = 0;
     for (u32 k = 0; k < c->enc->menu; k++) {
         cw_recipe r = recipe_of(c, k);
@@ -102,20 +103,24 @@ static int estimate_some(const choice *c, int levels, const u8 *data, const u64 
         if (rc == CW_PALETTE_MISS) continue;
         if (rc) return rc;
         *fits = 1;
-        *most = CW_MAX(*most, bytes);
+        *fewest = CW_MIN(*fewest, bytes);
         c->scores[k] = score_of(&c->enc->alternative[k], bytes * (c->nbytes >> 8) / CW_MAX(size >> 8, (u64)1), c->nbytes);
     }
     return CW_OK;
 }
 
+#define SPARSE 16 /* less than one byte in so many */
+
 static int estimate(choice *c, int levels, int *fits, cw_err *e)
 {
-    u64 dims[CW_MAX_RANK], size = 0, most = 0;
+    u64 dims[CW_MAX_RANK], size = 0, fewest = 0;
     u8 *patches = take_patches(&c->recipe, c->nbytes, dims, &size);
-    int rc = patches ? estimate_some(c, levels, patches, dims, size, &most, fits, e) : CW_OK;
+    int rc = patches ? estimate_some(c, levels, patches, dims, size, &fewest, fits, e) : CW_OK;
     free(patches);
     /* where there is next to nothing in the patches, what is elsewhere decides */
-    if (!rc && (!patches || (*fits && most < size / 16))) rc = estimate_some(c, levels, c->recipe.data, c->recipe.dims, c->nbytes, &most, fits, e);
+    if (!rc && (!patches || (*fits && fewest < size / SPARSE)))
+        rc = estimate_some(c, levels, c->recipe.data, c->recipe.dims, c->nbytes, &fewest, fits, e), size = c->nbytes;
+    c->is_sparse = fewest < size / SPARSE;
     return rc;
 }
 
@@ -162,7 +167,7 @@ static int try_estimated(choice *c, u64 *best, cw_buffer *out, cw_buffer *other,
         if (k == enc->menu) return CW_OK;
         u64 expected = c->scores[k];
         if ((rc = try_one(c, k, best, out, other, e))) return rc;
-        if (*best == NO_SCORE) continue;
+        if (*best == NO_SCORE || c->is_sparse) continue;
         /* patches say little of repeats that are far apart: a rival of the other kind that is close is tried, too */
         u32 rival = lowest(c, !has_zstd(enc, k));
         if (rival < enc->menu && c->scores[rival] / 5 < expected / 4) return try_one(c, rival, best, out, other, e);
