@@ -26,9 +26,9 @@ Where to add things:
 
 * A stage: ``stages/<name>.py`` with a subclass of ``Stage``; its settings in ``DEFAULTS`` of ``stages/base.py`` and, in
   the same order, in ``settings_read`` of ``native/python/module_plans.c``; its class in ``STAGES`` and its cost in
-  ``costs`` of ``chain.py``; a candidate in ``choosing/candidates.py``; its words in ``_chain`` of ``frame.py``; the C code in
-  ``native/frame`` and ``native/coding``. Tests in tests/codecs/stages/test_<name>.py, a golden file in tests/golden.
-  CONTRIBUTING.md has the order of the steps.
+  ``costs`` of ``chain.py``; a candidate in ``choosing/candidates.py``; its words in ``_chain`` of ``frame.py``; the C
+  code in ``native/frame`` and ``native/coding``. Tests in tests/codecs/stages/test_<name>.py, a golden file in
+  tests/golden. CONTRIBUTING.md has the order of the steps.
 """
 
 from typing import TYPE_CHECKING

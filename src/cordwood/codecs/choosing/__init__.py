@@ -9,5 +9,6 @@ Reading order:
 * ``owning`` - chains with tables and dictionaries of their own
 * ``chooser`` - the plan
 
-Imports ``plan``, ``chain``, ``stages``, ``formula``, ``assets``, ``dtypes``, ``common`` and ``native``; used by ``frame``.
+Imports ``plan``, ``chain``, ``stages``, ``formula``, ``assets``, ``dtypes``, ``common`` and ``native``; used by
+``frame``.
 """
