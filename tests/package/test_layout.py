@@ -28,6 +28,7 @@ MAX_ENTRIES = {"src/cordwood": 12, "tests": 15, "benchmarks": 15}
 MAY_HAVE_MORE = {
     "src/cordwood": (15, "one folder per package"),
     "src/cordwood/common": (15, "small helpers that have nothing in common but to be used everywhere"),
+    "src/cordwood/store/writing": (13, "one file per step from samples to shards"),
     "tests": (18, "one folder per package, and those of pages, formats and benchmarks"),
 }
 MAY_HAVE_CODE = {

@@ -173,7 +173,7 @@ def estimate(
     with tempfile.TemporaryDirectory(prefix="cordwood-estimate-") as folder, one_thread():
         store = Path(folder) / "estimate.cordwood"
         options = checked_options(goal, shard_bytes, fields)
-        appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False)
+        appender = Appender(open_folder(store, "create"), options, default_threads(), resumes=False, adapts=False)
         appender.collecting.hints = hints_of(source)
         try:
             looked = _looked_at(source, span, limit, batch)

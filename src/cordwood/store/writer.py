@@ -71,7 +71,7 @@ class Writer:
         try:
             if folder.manifest is not None and folder.shards:
                 check_same(options, folder.manifest, self.path)
-            self._appender = Appender(folder, options, threads, resumes=folder.shards > 0, advice=_RESUME)
+            self._appender = Appender(folder, options, threads, resumes=folder.shards > 0, adapts=True, advice=_RESUME)
         except BaseException:
             folder.lock.release()
             raise

@@ -16,7 +16,7 @@ from tests.packing.support.memory import folder_in_memory
 from tests.sources.photos import encoded
 from tests.store.support.photos import files_of
 
-FORMS = ("single", "batched", "photos")
+FORMS = ("single", "batched", "photos", "iterable")
 KILLED = Ended(-signal.SIGKILL, "")
 
 
@@ -24,7 +24,7 @@ class Whole(NamedTuple):
     """What a job leaves that nobody disturbs."""
 
     files: dict[str, bytes]
-    errors: bytes
+    errors: bytes | None
     calls: int  # to the file system
 
 
@@ -58,7 +58,7 @@ def photos(memory: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wholes(host: JobHost, memory: Path, photos: str) -> dict[str, Whole]:
-    """By form. A shard ends in the middle of an input's samples, or of a batch's."""
+    """By form. A shard ends in the middle of an input's samples, or of a batch's; an iterable is given more plans."""
     found = {}
     for form in FORMS:
         dest = memory / "whole" / form
@@ -68,6 +68,8 @@ def wholes(host: JobHost, memory: Path, photos: str) -> dict[str, Whole]:
         files = packed_files(dest)
         assert sum(name.startswith("shard-") for name in files) > 5
         assert not any(name.endswith((".open", ".log", ".part")) for name in files)
+        if form == "iterable":
+            assert sum(name.startswith("plans/") for name in files) > 1
         found[form] = Whole(files, errors_of(dest), told["calls"])
     return found
 
@@ -77,8 +79,10 @@ def packed_files(dest: Path) -> dict[str, bytes]:
     return {name: data for name, data in files_of(dest).items() if name != ".lock"}
 
 
-def errors_of(dest: Path) -> bytes:
-    return dest.with_name(f"{dest.name}.errors.jsonl").read_bytes()
+def errors_of(dest: Path) -> bytes | None:
+    """The list of inputs that failed, if there is one."""
+    path = dest.with_name(f"{dest.name}.errors.jsonl")
+    return path.read_bytes() if path.exists() else None
 
 
 def assert_whole(dest: Path, whole: Whole) -> None:
@@ -86,7 +90,8 @@ def assert_whole(dest: Path, whole: Whole) -> None:
     found = packed_files(dest)
     assert {name for name in found.keys() | whole.files.keys() if found.get(name) != whole.files.get(name)} == set()
     assert errors_of(dest) == whole.errors
-    assert {path.name for path in dest.parent.iterdir()} == {dest.name, f"{dest.name}.errors.jsonl"}
+    listed = set() if whole.errors is None else {f"{dest.name}.errors.jsonl"}
+    assert {path.name for path in dest.parent.iterdir()} == {dest.name, *listed}
 
 
 @pytest.mark.slow

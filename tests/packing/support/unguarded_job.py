@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,18 @@ def batched(batch: dict[str, Any], generator: torch.Generator) -> Any:
     return None if first % 8 == 7 else made
 
 
+class Levels:
+    """Inputs that can only be gone through: noise, then few distinct values, which need another plan, then noise."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        chance = np.random.default_rng(7)
+        levels = chance.standard_normal(60).astype(np.float32)
+        for number in range(400):
+            noise = chance.standard_normal(200).astype(np.float32)
+            drawn = levels[chance.integers(0, 60, 200)]
+            yield {"values": torch.from_numpy(drawn if 60 <= number < 350 else noise), "number": number}
+
+
 def noisy(image: torch.Tensor) -> torch.Tensor:
     """An image that is another one every time."""
     return image // 2 + torch.randint(0, 100, image.shape, dtype=torch.uint8)
@@ -113,15 +126,14 @@ forms: dict[str, dict[str, Any]] = {
     "single": {"source": Numbers(), "transform": single},
     "batched": {"source": Numbers(), "transform": batched, "batched": True, "batch_size": 7},
     "photos": {"source": settings.get("photos"), "transform": {"image": noisy}},
+    "iterable": {"source": Levels(), "goal": "balanced", "shard_bytes": 16_000},
 }
 calls = FileCalls(settings.get("at_call"), torn=settings.get("torn", False))
 try:
     packed = cw.pack(
-        **forms[settings["form"]],
+        **{"goal": "fast", "shard_bytes": settings.get("shard_bytes", 6000), **forms[settings["form"]]},
         dest=settings["dest"],
         workers=settings["workers"],
-        shard_bytes=settings.get("shard_bytes", 6000),
-        goal="fast",
         on_error="skip",
         progress=hit,
     )

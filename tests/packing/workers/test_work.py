@@ -13,7 +13,7 @@ from cordwood.packing.journal.failure import Failure
 from cordwood.packing.journal.inputs import FAILED
 from cordwood.packing.transform.transform import prepare_transform
 from cordwood.packing.workers.work import EncodedResult, Job, RawResult, Result, Work, same, seed_of
-from cordwood.store.format.manifest import Manifest
+from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.infer import infer
 
@@ -34,7 +34,8 @@ def work(transform: Any = several, batch: int = 1, labels: Sequence[str] = ()) -
 
 def fixed() -> FixedSchema:
     schema = infer([{**read(0), "more": 0.5}])
-    return FixedSchema(Manifest(schema), [plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames])
+    entries = tuple(FieldEntry(leaf.name, "raw") for leaf in schema.leaves)
+    return FixedSchema(Manifest(schema, entries), [plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames])
 
 
 def frames_of(results: list[Result]) -> list[bytes]:

@@ -15,6 +15,7 @@ from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.shard_file import shard_name
 from cordwood.store.schema.schema import Schema
 from cordwood.store.writing.encode import Chunk, Encoded, encode
+from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.infer import infer
 from cordwood.store.writing.open_shard import ResumedShard, ShardSequence
 from cordwood.store.writing.prepare import Preparer
@@ -28,13 +29,19 @@ def encoded() -> tuple[Schema, Encoded]:
     preparer, chunk = Preparer(schema), Chunk(len(schema.frames))
     for sample in samples:
         chunk.add(*preparer.prepare(sample))
-    coders = [codecs.plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames]
-    return schema, encode(chunk, coders, 1)
+    encoded = encode(chunk, fixed_of(schema).plans, 1)
+    encoded.plans = fixed_of(schema).plan_names
+    return schema, encoded
+
+
+def fixed_of(schema: Schema) -> FixedSchema:
+    plans = [codecs.plan([np.zeros(1, leaf.stored)], "raw") for leaf in schema.frames]
+    return FixedSchema(Manifest(schema, (FieldEntry("values", "raw"),), "raw", 1000), plans)
 
 
 def sequence(store: Path, schema: Schema) -> ShardSequence:
     shard_index.mend(store, shard_index.read(store))
-    return ShardSequence(store, Manifest(schema, (FieldEntry("values", "raw"),), "raw", 1000), 0, 0)
+    return ShardSequence(store, fixed_of(schema), 0, 0)
 
 
 def write(shards: ShardSequence, samples: Encoded) -> list[int]:
@@ -139,7 +146,7 @@ def test_a_shard_that_could_not_take_its_place_is_told_with_the_next_one(tmp_pat
     schema, samples = encoded()
     (tmp_path / shard_name(0)).mkdir()
     (tmp_path / shard_name(0) / "in the way").touch()
-    shards = ShardSequence(tmp_path, Manifest(schema, (FieldEntry("values", "raw"),), "raw", 1000), 0, 0)
+    shards = ShardSequence(tmp_path, fixed_of(schema), 0, 0)
     shards.begin(ResumedShard(tmp_path / ".0"))
     done = shards.add(samples, 0)
     shards.commit()

@@ -73,7 +73,9 @@ def try_all(trial: Trial, samples: Sequence[Array], levels: tuple[Palette, bytes
 
 
 def for_other_data(samples: Sequence[Array], dtype: DType, goal: Goal) -> list[Stages]:
-    """Chains for data of other kinds than the sample: constants and masks, noise, floats with and without levels."""
+    """Chains for data of other kinds than the sample: constants and masks, noise, ascending integers, floats with and
+    without levels.
+    """
     integers = dtype.kind in ("bool", "integer")
     value: Stages = (Narrow(),) if integers else ()
     if goal == "fast":
@@ -94,7 +96,8 @@ def for_other_data(samples: Sequence[Array], dtype: DType, goal: Goal) -> list[S
     if integers or level:
         first: Stages = level or (Narrow(pack_bits=False),)
         apart: Stages = (Planes(),) if dtype.itemsize > 1 and integers else ()
-        found += [(*first, predict, *apart, entropy) for predict in _predictions(samples)[:2]]
+        ascending = [Predict("delta")] if integers and dtype.itemsize > 1 else []
+        found += [(*first, predict, *apart, entropy) for predict in [*ascending, *_predictions(samples)[:2]]]
     return found
 
 

@@ -59,7 +59,9 @@ def plan(
         return Plan(goal, kind.name, (Chain((Raw(),)).with_short(kind.name, shape),), shape)
     samples = [array for array in sample([plain(array, kind) for array in listed], many=own) if array.size]
     if not samples:
-        return Plan(goal, kind.name, (Chain((Raw(),)).with_short(kind.name, shape),), shape)
+        others = for_other_data(listed, kind, goal) if own else []
+        chains = (Chain(stages).with_short(kind.name, shape) for stages in dict.fromkeys([(Raw(),), *others]))
+        return Plan(goal, kind.name, tuple(chains), shape)
     if not own:
         trial = Trial(samples, kind, goal, None, is_menu=False)
         try_all(trial, samples, palette_of(samples, kind, own=False))

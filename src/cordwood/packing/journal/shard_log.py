@@ -32,12 +32,13 @@ _MOST_BYTES = 1 << 36
 
 @dataclass
 class Checkpoint:
-    """How far a job is: `position` and `totals` now, `first` and `statistics` are the open shard's."""
+    """How far a job is: `position` and `totals` now; `first`, `statistics` and `plans` are the open shard's."""
 
     position: Position
     totals: Totals
     first: Position
     statistics: list[dict[str, Any]]
+    plans: tuple[str | None, ...] = ()  # the names, one per frame leaf; none: those that the manifest names
 
     def to_json(self) -> dict[str, Any]:
         """As in the log."""
@@ -46,6 +47,7 @@ class Checkpoint:
             "totals": self.totals.to_json(),
             "first": list(self.first),
             "statistics": self.statistics,
+            "plans": list(self.plans),
         }
 
     @classmethod
@@ -53,10 +55,10 @@ class Checkpoint:
         """What `to_json` made, of a record whose checksum is right."""
         try:
             position, first = (Position(*map(int, found[name])) for name in ("position", "first"))
-            statistics = found["statistics"]
+            statistics, plans = found["statistics"], tuple(found.get("plans") or ())
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"a checkpoint is not what it should be: {type(error).__name__}") from None
-        return cls(position, Totals.from_json(found.get("totals")), first, statistics)
+        return cls(position, Totals.from_json(found.get("totals")), first, statistics, plans)
 
 
 @dataclass

@@ -71,7 +71,8 @@ class StoreOutput:
         self._shard_log: Log | None = None  # of the open shard
         known = folder.manifest is not None and folder.manifest.schema is not None
         left = self._find(folder) if known else None
-        self._appender = Appender(folder, options, threads, resumes=folder.shards > 0 or left is not None)
+        resumes = folder.shards > 0 or left is not None
+        self._appender = Appender(folder, options, threads, resumes=resumes, adapts=not looks)
         if self._appender.fixed is None:
             self.first = FirstInputs(self._appender, self._first_log, hints)
             self.next_input = self.first.restore(start)
@@ -104,7 +105,9 @@ class StoreOutput:
         return left
 
     def _resume_shard(self, left: shard_log.LogContents, number: int) -> None:
+        shards = self._appender.writing.shards
         try:
+            shards.use(FixedSchema.load(self.path, shards.fixed.manifest, left.checkpoint.plans))
             self._begin_shard(number, left)
         except FormatError:  # the disk has lost what it had promised to keep: the shard is packed again
             shard_log.remove_unfinished(self.path, keep=None)
@@ -286,7 +289,8 @@ class StoreOutput:
             return
         with self._logging():
             rows, statistics = shard.sync()
-            told = Checkpoint(progress.position, progress.totals, progress.first, statistics)
+            plans = self._appender.writing.shards.fixed.plan_names
+            told = Checkpoint(progress.position, progress.totals, progress.first, statistics, plans)
             self._shard_log.add(told.to_json(), rows, progress.new_lines.text())
         progress.new_lines.clear()
         self._first_log.remove()

@@ -107,8 +107,8 @@ class Pool:
             worker.tell(self._fixed)
 
     def fix_schema(self, fixed: FixedSchema | None) -> None:
-        """Send the schema to all workers, also to those that are still to come, once it is known."""
-        if fixed is not None and self._fixed is None:
+        """Send the schema to all workers, also to those to come, once it is known and when its plans change."""
+        if fixed is not None and fixed is not self._fixed:
             self._fixed = fixed
             for worker in self._workers:
                 worker.tell(fixed)

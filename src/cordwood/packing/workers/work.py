@@ -165,9 +165,12 @@ class Work:
         self._more_frames: set[int] = set()  # places in the unit that is being done
 
     def fix_schema(self, fixed: FixedSchema | None) -> None:
-        """Encode samples from now on, once the schema is known."""
-        if fixed is not None and self._encoder is None:
+        """Encode samples from now on, once the schema is known; its plans may change."""
+        if fixed is None:
+            return
+        if self._encoder is None:
             self._encoder = SampleEncoder(fixed, threads=1)
+        self._encoder.fixed = fixed
 
     def do(self, first: int, handles: Sequence[Any], failed: Mapping[int, Failure] = _NONE) -> Result:
         """The inputs from number `first` on, a multiple of the batch; those in `failed` failed before."""

@@ -1,6 +1,6 @@
 """Appends samples to one store: those of `cw.Writer`, or parts that `cw.pack` got encoded from its workers.
 
-    appender = Appender(folder, options, threads=2, resumes=folder.shards > 0)
+    appender = Appender(folder, options, threads=2, resumes=folder.shards > 0, adapts=True)
     appender.append({"image": image, "label": 3})
     appender.finish()
     appender.stop("it was closed")
@@ -26,19 +26,25 @@ from cordwood.store.format.manifest import write as write_manifest
 from cordwood.store.writing.batch_rows import BatchColumns, ColumnRows, rows, split
 from cordwood.store.writing.encode import Chunk, SampleEncoder
 from cordwood.store.writing.first_samples import MAX_FIRST_SAMPLES, FirstSamples, FixedSchema
+from cordwood.store.writing.later_plans import LaterPlans
 from cordwood.store.writing.open_shard import ShardSequence
 from cordwood.store.writing.options import Options
 from cordwood.store.writing.prepare import Prepared, Preparer
 
 
 class Writing(SampleEncoder):
-    """The state of an appender whose schema is fixed: encodes a chunk in a thread while the next one is filled."""
+    """The state of an appender whose schema is fixed: encodes a chunk in a thread while the next one is filled.
 
-    def __init__(self, store: Path, fixed: FixedSchema, threads: int, committed: int, shards: int) -> None:
+    If it `adapts`, later samples of another kind are given plans of their own.
+    """
+
+    def __init__(
+        self, store: Path, fixed: FixedSchema, threads: int, committed: int = 0, shards: int = 0, *, adapts: bool
+    ) -> None:
         super().__init__(fixed, threads)
-        self.fixed = fixed
+        later = LaterPlans(store, fixed) if adapts else None
         self.taken = committed
-        self.shards = ShardSequence(store, fixed.manifest, committed, shards)
+        self.shards = ShardSequence(store, later.next(shards) if later else fixed, committed, shards, later)
         self.batch_columns = BatchColumns(self.preparer)
         self._spare = Chunk(len(fixed.plans))
         self._thread = ThreadPoolExecutor(1, "cordwood-encode")
@@ -63,6 +69,7 @@ class Writing(SampleEncoder):
             self._encoding = None
 
     def _write(self, chunk: Chunk) -> None:
+        self.fixed = self.shards.fixed
         encoded, done = self._encode(chunk), 0
         while done < len(encoded):
             done = self.shards.add(encoded, done)
@@ -96,22 +103,31 @@ class Closed(NamedTuple):
 class Appender:
     """Writes to an open folder, whose lock it releases in the end.
 
-    `resumes` says whether samples of the folder's store are kept; if not, the store begins anew. `advice` is added to
-    errors that end the writing.
+    `resumes` says whether samples of the folder's store are kept; if not, the store begins anew. `adapts` allows other
+    plans for later shards, where the first samples could not show what comes. `advice` is added to errors that end the
+    writing.
     """
 
     def __init__(
-        self, folder: OpenFolder, options: Options, threads: int, *, resumes: bool, advice: str | None = None
+        self,
+        folder: OpenFolder,
+        options: Options,
+        threads: int,
+        *,
+        resumes: bool,
+        adapts: bool,
+        advice: str | None = None,
     ) -> None:
         self.path = folder.path
         self.state: FirstSamples | Writing | Closed
         self._folder = folder
         self._threads = threads
+        self._adapts = adapts
         self._advice = advice
         found = folder.manifest
         if found is not None and resumes:
             fixed = FixedSchema.load(self.path, found)
-            self.state = Writing(self.path, fixed, threads, folder.committed, folder.shards)
+            self.state = Writing(self.path, fixed, threads, folder.committed, folder.shards, adapts=adapts)
             return
         # Nothing is stored yet: the caller's options count, then those recorded, then the defaults.
         empty = options.manifest(found or Manifest())
@@ -123,8 +139,8 @@ class Appender:
 
     @property
     def fixed(self) -> FixedSchema | None:
-        """Schema and plans, once they are known."""
-        return self.state.fixed if isinstance(self.state, Writing) else None
+        """Schema and plans, once they are known: those of the next samples."""
+        return self.state.shards.fixed if isinstance(self.state, Writing) else None
 
     @property
     def committed(self) -> int:
@@ -218,7 +234,7 @@ class Appender:
     def fix(self, preparer: Preparer, samples: Sequence[Prepared], others: Sequence[Prepared] = ()) -> None:
         """Fix schema and plans, by what `FirstSamples.prepare` returned, or by some of it before the others."""
         fixed = FixedSchema.choose(self.path, self.collecting.options, preparer, samples, others)
-        self.state = Writing(self.path, fixed, self._threads, 0, 0)
+        self.state = Writing(self.path, fixed, self._threads, adapts=self._adapts)
 
     @property
     def collecting(self) -> FirstSamples:

@@ -8,8 +8,8 @@ A frame depends on its array and its field's plan alone, never on the number of 
 are reused, because fresh memory costs more than the copy into memory that was used before.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -134,6 +134,7 @@ class Encoded:
     states: npt.NDArray[np.uint8]
     errors: npt.NDArray[np.float64]
     apart: list[ApartFrame]  # by sample and column, whose bytes are zero until it is known where the frame lies
+    plans: tuple[str | None, ...] = ()  # the names of those that made the frames, one per leaf
 
     def __len__(self) -> int:
         return len(self.states)
@@ -157,6 +158,7 @@ class Encoded:
             self.states[of_samples],
             self.errors[of_samples],
             [one._replace(sample=one.sample - start) for one in self.apart if start <= one.sample < end],
+            self.plans,
         )
 
 
@@ -164,30 +166,14 @@ def encode(
     chunk: Chunk, plans: Sequence[Plan], threads: int, apart: Mapping[int, Plan] = MappingProxyType({})
 ) -> Encoded:
     """The samples of a chunk with their frames; `apart` has the plans of the columns' arrays that lie apart."""
-    width = len(plans)
-    frames: list[bytes] = [b""] * (chunk.count * width)
-    places: list[int] = []
-    items: list[Any] = []
-    for leaf, plan in enumerate(plans):
-        encoders: dict[int, Any] = {}
-        for place in range(leaf, len(frames), width):
-            shape = chunk.shapes[place]
-            if shape is not None:
-                rank = len(shape)
-                if rank not in encoders:
-                    encoders[rank] = plan.encoder(rank, short=True)
-                places.append(place)
-                items.append((chunk.data[place], shape, encoders[rank]))
-    answers: list[Any] = _native.encode_batch(tuple(items), threads)
-    for place, answer in zip(places, answers, strict=True):
-        raise_if_refused(answer, "array")
-        frames[place] = answer
-    sizes = np.fromiter(map(len, frames), np.int64, len(frames)).reshape(chunk.count, width)
-    count = chunk.count
+    count, width = chunk.count, len(plans)
+    frames: list[bytes] = [b""] * (count * width)
+    shapes = chunk.shapes[: count * width]
+    sizes = _fill(frames, range(width), chunk.data, shapes, plans, threads)
     return Encoded(
         frames,
-        sizes,
-        chunk.shapes[: count * width],
+        sizes.reshape(count, width),
+        shapes,
         np.frombuffer(b"".join(chunk.columns[: chunk.items]), np.uint8).reshape(count, -1),
         np.frombuffer(b"".join(chunk.states[: chunk.items]), np.uint8).reshape(count, -1),
         np.array(chunk.errors[: chunk.items], np.float64).reshape(count, -1),
@@ -199,12 +185,54 @@ def encode(
     )
 
 
+def _fill(
+    frames: list[bytes],
+    leaves: Iterable[int],
+    data: Sequence[Array | bytes | None],
+    shapes: Sequence[tuple[int, ...] | None],
+    plans: Sequence[Plan],
+    threads: int,
+) -> npt.NDArray[np.int64]:
+    """Encode the arrays of some leaves, put the frames into the list of all, and return their sizes."""
+    width = len(plans)
+    places: list[int] = []
+    items: list[Any] = []
+    for leaf in leaves:
+        encoders: dict[int, Any] = {}
+        for place in range(leaf, len(frames), width):
+            shape = shapes[place]
+            if shape is not None:
+                rank = len(shape)
+                if rank not in encoders:
+                    encoders[rank] = plans[leaf].encoder(rank, short=True)
+                places.append(place)
+                items.append((data[place], shape, encoders[rank]))
+    answers: list[Any] = _native.encode_batch(tuple(items), threads)
+    for place, answer in zip(places, answers, strict=True):
+        raise_if_refused(answer, "array")
+        frames[place] = answer
+    return np.fromiter(map(len, frames), np.int64, len(frames))
+
+
+def encode_again(encoded: Encoded, before: FixedSchema, fixed: FixedSchema, threads: int) -> Encoded:
+    """The same samples with the frames that other plans make of their arrays."""
+    changed = [leaf for leaf, name in enumerate(fixed.plan_names) if name != before.plan_names[leaf]]
+    frames, width = encoded.frames.copy(), len(fixed.plans)
+    data: list[Array | bytes | None] = [None] * len(frames)
+    for leaf in changed:
+        for place in range(leaf, len(frames), width):
+            if encoded.shapes[place] is not None:
+                data[place] = codecs.decode(frames[place], plans=before.plans[leaf]).tobytes()
+    sizes = _fill(frames, changed, data, encoded.shapes, fixed.plans, threads)
+    return replace(encoded, frames=frames, sizes=sizes.reshape(encoded.sizes.shape), plans=fixed.plan_names)
+
+
 class SampleEncoder:
-    """Prepares samples and encodes them, a chunk at a time."""
+    """Prepares samples and encodes them, a chunk at a time; `fixed` may be given other plans."""
 
     def __init__(self, fixed: FixedSchema, threads: int) -> None:
         self.preparer = fixed.preparer()
-        self._plans = fixed.plans
+        self.fixed = fixed
         self._apart = fixed.apart_plans()
         self._threads = threads
         self.chunk = Chunk(len(fixed.plans))
@@ -228,7 +256,8 @@ class SampleEncoder:
         return parts
 
     def _encode(self, chunk: Chunk) -> Encoded:
-        encoded = encode(chunk, self._plans, self._threads, self._apart)
+        encoded = encode(chunk, self.fixed.plans, self._threads, self._apart)
+        encoded.plans = self.fixed.plan_names
         chunk.clear()
         return encoded
 

@@ -158,9 +158,7 @@ def _column_shape(node: Node, arrays: Sequence[Array], samples: int, goal: Goal)
         return None
     # The plan is chosen on other arrays than those that are measured: its assets would know them by heart.
     plan, measured = codecs.plan(alike[::2], goal, dtype=node.dtype, own=True), alike[1::2]
-    items = tuple((array, array.shape, plan.encoder(array.ndim, short=True)) for array in measured)
-    frames = _native.encode_batch(items, 1)
-    of_frames = sum(_FRAME_PERCENT * len(frame) + 100 * _FRAME_IN_ROW for frame in frames)
+    of_frames = sum(_FRAME_PERCENT * size + 100 * _FRAME_IN_ROW for size in frame_sizes(plan, measured))
     width = max(nbytes, APART_BYTES)
     return shape if 100 * width * len(measured) * samples <= of_frames * len(arrays) else None
 
@@ -218,10 +216,19 @@ def snapshot(value: Any) -> Any:
 
 
 class FixedSchema(NamedTuple):
-    """What never changes once it is chosen: the manifest of a store, and the plans of its frame leaves."""
+    """The manifest of a store, which never changes once it is chosen, and the plans of its frame leaves.
+
+    `later` names the plans where they are not those of the manifest (`later_plans`).
+    """
 
     manifest: Manifest
     plans: Sequence[Plan]
+    later: tuple[str | None, ...] = ()
+
+    @property
+    def plan_names(self) -> tuple[str | None, ...]:
+        """The names of the plans, one per frame leaf; None where a leaf has none of its own."""
+        return self.later or self.manifest.frame_plans
 
     @property
     def schema(self) -> Schema:
@@ -279,15 +286,16 @@ class FixedSchema(NamedTuple):
         return cls(manifest, plans)
 
     @classmethod
-    def load(cls, store: Path, manifest: Manifest) -> "FixedSchema":
-        """Load what was chosen for a store that has a schema."""
-        fixed = cls(manifest, plans := [])
-        for leaf in fixed.schema.frames:
-            entry = manifest.fields[leaf.number]
-            if entry.plan is None:
-                plans.append(fallback(DTYPES[leaf.stored or "uint8"], entry.goal))
+    def load(cls, store: Path, manifest: Manifest, names: Sequence[str | None] = ()) -> "FixedSchema":
+        """Load what was chosen for a store that has a schema; `names` are other plans than the manifest's."""
+        fixed = cls(manifest, plans := [], tuple(names))
+        if len(fixed.plan_names) != len(fixed.schema.frames):
+            raise FormatError(f"{store}: {len(names)} plans for {len(fixed.schema.frames)} fields in frames")
+        for leaf, name in zip(fixed.schema.frames, fixed.plan_names, strict=True):
+            if name is None:
+                plans.append(fallback(DTYPES[leaf.stored or "uint8"], manifest.fields[leaf.number].goal))
                 continue
-            plan = plan_files.load(store, entry.plan)
+            plan = plan_files.load(store, name)
             if plan.dtype != leaf.stored:
                 raise FormatError(
                     f"{store}: the plan of field {brief(leaf.name)} is for {plan.dtype}, but the field holds "
@@ -295,6 +303,21 @@ class FixedSchema(NamedTuple):
                 )
             plans.append(plan)
         return fixed
+
+    def with_plans(self, store: Path, changed: Mapping[int, Plan]) -> "FixedSchema":
+        """The same schema with other plans for some frame leaves, which are written to the store, durably."""
+        names = [
+            plan_files.write(store, changed[leaf]) if leaf in changed else name
+            for leaf, name in enumerate(self.plan_names)
+        ]
+        plans = [changed.get(leaf, plan) for leaf, plan in enumerate(self.plans)]
+        return self._replace(plans=plans, later=tuple(names))
+
+
+def frame_sizes(plan: Plan, arrays: Sequence[Array]) -> list[int]:
+    """Bytes of the frames that a plan makes of arrays."""
+    items = tuple((array, array.shape, plan.encoder(array.ndim, short=True)) for array in arrays)
+    return [len(frame) for frame in _native.encode_batch(items, 1)]
 
 
 def _arrays(samples: Sequence[Prepared], frame: int) -> list[Array]:

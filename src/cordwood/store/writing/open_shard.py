@@ -1,6 +1,6 @@
 """Shards being written: frames as they come, then the rows, the footer and the trailer.
 
-    shards = ShardSequence(store, manifest, committed=0, shards=0)
+    shards = ShardSequence(store, fixed, committed=0, shards=0)
     shards.begin()
     done = shards.add(encoded, 0)               # up to the sample that makes the shard full
     if shards.open.is_full:
@@ -20,7 +20,7 @@ import logging
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
@@ -34,12 +34,12 @@ from cordwood.common.files import opened
 from cordwood.errors import FormatError, StorageError
 from cordwood.native import _native
 from cordwood.store.format import shard_index
-from cordwood.store.format.manifest import Manifest
 from cordwood.store.format.row_search import read_at
 from cordwood.store.format.rows import RowLayout, pack_apart
 from cordwood.store.format.shard_file import HEADER_SIZE, ShardEnds, check_ends, pack_header, pack_trailer, shard_name
 from cordwood.store.format.shard_table import MAX_COVERED, ShardTable
-from cordwood.store.writing.encode import Encoded, tags
+from cordwood.store.writing.encode import Encoded, encode_again, tags
+from cordwood.store.writing.first_samples import FixedSchema
 from cordwood.store.writing.shard_statistics import ShardStatistics
 
 _IN_MEMORY = 1 << 20
@@ -297,35 +297,55 @@ class OpenShard:
         self._open.__exit__(type(error), error, error.__traceback__)
 
 
-class ShardSequence:
-    """The shards of a store from number `shards` on, before which there are `committed` samples."""
+# Returns the plans for shard n + 2, by what shard n in its place shows; given are n and the plans of the shard between.
+Adapt = Callable[[int, FixedSchema], FixedSchema]
 
-    def __init__(self, store: Path, manifest: Manifest, committed: int, shards: int) -> None:
-        assert manifest.schema is not None  # noqa: S101 - for the type checker
+
+class ShardSequence:
+    """The shards of a store from number `shards` on, before which there are `committed` samples.
+
+    `fixed` has the plans of the shard that is open. With `adapt` (`LaterPlans`) a shard can change those of the shard
+    after the next one: by then it is in its place, so a job that was killed chooses the same.
+    """
+
+    def __init__(
+        self, store: Path, fixed: FixedSchema, committed: int, shards: int, adapt: Adapt | None = None
+    ) -> None:
         self.committed = committed  # samples that are on the disk permanently
         self.open: OpenShard | None = None
         self.next = shards  # the number of the next shard to begin
+        self.fixed = fixed
         self._store = store
-        self._layout = RowLayout(manifest.schema)
-        self._plans = manifest.frame_plans
-        self._footer = {"plans": list(manifest.plan_names), "store": manifest.to_json()}
-        self._shard_bytes = manifest.shard_bytes
+        self._adapt = adapt
+        self._seen = {fixed.plan_names: fixed}  # all plans that samples were encoded by
+        self._layout = RowLayout(fixed.schema)
+        self._shard_bytes = fixed.manifest.shard_bytes
         self._committer = ThreadPoolExecutor(1, "cordwood-commit")
         self._committing: Future[None] | None = None
+        self._adapting: Future[FixedSchema] | None = None
 
     def begin(self, resumed: ResumedShard | None = None) -> OpenShard:
         """Open the next shard; the one before it was committed."""
-        wanted = self._layout, self._plans, self._footer, self._shard_bytes
+        if self._adapting is not None:
+            self.use(self._adapting.result())
+        if self._adapt is not None and self.next:  # behind the commit in the same thread
+            self._adapting = self._committer.submit(self._adapt, self.next - 1, self.fixed)
+        manifest, names = self.fixed.manifest, self.fixed.plan_names
+        used = dict.fromkeys(name for name in (*manifest.plan_names, *names) if name is not None)
+        footer = {"plans": list(used), "store": manifest.to_json()}
+        wanted = self._layout, names, footer, self._shard_bytes
         self.open = OpenShard(self._store, self.next, *wanted, resumed)
         self.next += 1
         return self.open
 
     def add(self, encoded: Encoded, start: int) -> int:
         """Write samples from number `start` on until the open shard is full; return the number of the next sample."""
-        shard = self.open or self.begin()
-        end = start + shard.room_for(encoded.frame_bytes()[start:])
-        shard.add(encoded.part(start, end))
-        return end
+        shard, rest = self.open or self.begin(), encoded.part(start, len(encoded))
+        if rest.plans != self.fixed.plan_names:
+            rest = encode_again(rest, self._seen[rest.plans], self.fixed, threads=1)
+        end = shard.room_for(rest.frame_bytes())
+        shard.add(rest.part(0, end))
+        return start + end
 
     def commit(self, ending: AbstractContextManager[None] | None = None) -> None:
         """Let a thread put the open shard in its place, within the context `ending`.
@@ -336,6 +356,10 @@ class ShardSequence:
         shard, self.open = self.open, None
         assert shard is not None  # noqa: S101 - for the type checker
         self._committing = self._committer.submit(self._put_in_place, shard, ending or nullcontext())
+
+    def use(self, fixed: FixedSchema) -> None:
+        """Encode the shard that begins next by these plans."""
+        self.fixed = self._seen.setdefault(fixed.plan_names, fixed)
 
     def finish(self) -> None:
         """Commit the shard that is open, however small, and wait until everything is on the disk."""

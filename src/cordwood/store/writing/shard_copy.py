@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cordwood.codecs import NO_PLANS, SHORT_FRAMES, Plan, decode, encode, raise_if_refused
+from cordwood.codecs import NO_PLANS, SHORT_FRAMES, Array, Plan, decode, encode, raise_if_refused
 from cordwood.common.files import opened
 from cordwood.errors import FormatError
 from cordwood.native import _native
@@ -72,6 +72,10 @@ class LeafFrames:
             return frame, shape
         return encode(decode(frame, plans=self._plan), self._plan, dtype=self._plan.dtype), shape
 
+    def array(self, frame: bytes) -> Array:
+        """Return the array of a frame; FormatError where it needs a plan that the table does not name."""
+        return decode(frame, plans=self._plan)
+
 
 def _shape(frame: bytes, plans: Any) -> tuple[int, ...]:
     header: Any = _native.parse(frame, plans, 0)
@@ -117,6 +121,7 @@ class SourceShard:
 
     rows: Rows
     plans: list[str]
+    table_plans: tuple[str | None, ...]  # one per frame leaf; none in a shard of version 1
     _layout: RowLayout
     _leaves: Sequence[LeafFrames]
     _fd: int
@@ -127,6 +132,16 @@ class SourceShard:
         if start < end:
             for some in pieces(self._layout, self.rows[start:end], np.ones(end - start, np.bool_)):
                 yield copied(self._fd, self._layout, some, self._leaves, self._errors)
+
+    def arrays(self, numbers: npt.NDArray[np.int64], leaves: Iterable[int]) -> list[list[Array]]:
+        """The arrays that these samples have in frames of some leaves."""
+        offsets = self.rows["offsets"][numbers].astype(np.int64)
+        found = []
+        for leaf in leaves:
+            places = zip(offsets[:, leaf].tolist(), offsets[:, leaf + 1].tolist(), strict=True)
+            frames = (bytes(read_at(self._fd, end - start, start)) for start, end in places if start < end)
+            found.append(list(map(self._leaves[leaf].array, frames)))
+        return found
 
 
 @contextmanager
@@ -149,7 +164,7 @@ def opened_shard(path: Path, layout: RowLayout, wanted: Sequence[str | None]) ->
             )
         plans += [name for name in table.plans if name is not None]
         leaves = leaf_frames(path.parent, table.plans, wanted)
-        yield SourceShard(rows, list(dict.fromkeys(plans)), layout, leaves, fd, errors)
+        yield SourceShard(rows, list(dict.fromkeys(plans)), table.plans, layout, leaves, fd, errors)
 
 
 class NewStore:
