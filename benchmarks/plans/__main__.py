@@ -1,7 +1,7 @@
 """The benchmark of codec plans: sorted and mixed samples, small samples, rivals in the same run, one command.
 
     cordwood bench plans                   # all of it: writes benchmarks/results/plans.json and docs/benchmarks.md
-    cordwood bench plans --quick           # a look in a minute; writes nothing unless told where
+    cordwood bench plans --quick           # a look in a minute; writes nothing without --json
     cordwood bench plans --only texts      # parts whose title or goals contain the word
     cordwood bench plans --against v1.2.0  # also builds this git revision, and takes turns with it on photographs
 

@@ -1,4 +1,4 @@
-"""Samples in orders that mislead whoever looks at the first ones only.
+"""Samples in orders that mislead a writer that looks at the first ones only.
 
 for case in first_table(settings):
     case.rows                    # in the unlucky order: first those of one kind, then the rest
