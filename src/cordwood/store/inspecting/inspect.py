@@ -1,18 +1,19 @@
 """``cw.inspect`` of a store: what it holds, how well it is compressed, and statistics of its values."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cordwood.codecs import DTYPES, fallback
+from cordwood.common.text import counted
 from cordwood.errors import CordwoodError, FormatError
 from cordwood.store.checking.survey import check_is_store, is_store
 from cordwood.store.format import plan_files
 from cordwood.store.format.folder import store_bytes
-from cordwood.store.format.manifest import FieldEntry
+from cordwood.store.format.manifest import FieldEntry, Manifest
 from cordwood.store.format.shard_file import read_ends, read_footer
 from cordwood.store.format.unfinished import unfinished
 from cordwood.store.inspecting.result import FieldRow, StoreInspection
@@ -79,6 +80,7 @@ def inspect_reader(reader: Reader) -> StoreInspection:
         schema="no samples yet" if manifest.schema is None else schema_text(reader.schema.root),
     )
     found.notes = [note for note in map(unfinished, reader.shards.paths) if note is not None]
+    found.notes += _other_plans(stores)
     trouble = DamageNotes(found.damaged)
     found.fields = [
         _row(leaf, entry, path, trouble) for leaf, entry in zip(reader.schema.leaves, manifest.fields, strict=True)
@@ -87,6 +89,12 @@ def inspect_reader(reader: Reader) -> StoreInspection:
     look_at_columns(found, reader, trouble)
     look_at_arrays(found, reader, trouble)
     return found
+
+
+def _other_plans(stores: Sequence[tuple[Path, Manifest]]) -> list[str]:
+    """A note of plans that no field names: those of later shards, or of stores that were merged."""
+    others = sum(len(set(plan_files.found(path)) - set(manifest.plan_names)) for path, manifest in stores)
+    return [f"some shards have plans of their own: {counted(others, 'more plan')}"] if others else []
 
 
 def _row(leaf: Leaf, entry: FieldEntry, store: Path, trouble: DamageNotes) -> FieldRow:
