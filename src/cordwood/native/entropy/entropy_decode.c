@@ -17,6 +17,10 @@ typedef struct {
 } lanes;
 
 #define MARK ((u64)1 << 63)
+/* Not together with its neighbours: a load of several numbers that were stored one by one waits until all of them have left the processor, which
+ * takes longer than decoding a small plane. */
+#define ALONE(x) (*(volatile __typeof__(x) *)&(x))
+#define AFTER_REFILL 4 /* symbols of up to 12 bits that a container has after one */
 
 /* Symbols in chunks of 64: `chunks_a_tile_log` says how many chunks have the same table. */
 typedef struct { const u8 *map; u64 chunks; unsigned chunks_a_tile_log; u8 *out; } stretch;
@@ -29,8 +33,11 @@ typedef struct { const u8 *map; u64 chunks; unsigned chunks_a_tile_log; u8 *out;
 /* How many chunks can be done before a lane must not load any more: the first needs `first` bytes, the others `each`. */
 static inline u64 chunks_within(const lanes *l, const u8 *const *p, int streams, i64 first, i64 each)
 {
-    i64 room = l->stop[0] - p[0];
-    for (int s = 1; s < streams; s++) room = CW_MIN(room, l->stop[s] - p[s]);
+    i64 room = l->stop[0] - ALONE(p[0]);
+    for (int s = 1; s < streams; s++) {
+        i64 one = l->stop[s] - ALONE(p[s]);
+        room = CW_MIN(room, one);
+    }
     return room < first ? 0 : (u64)((room - first) / each + 1);
 }
 
@@ -131,8 +138,6 @@ static void refill_safely(lanes *l, unsigned s)
     l->bits[s] = (v | MARK) >> (used & 7);
 }
 
-#define AFTER_REFILL 4 /* symbols of up to 12 bits that a container has after it */
-
 static void decode_slowly(lanes *l, int coder, const void *table, u64 n, u8 *out)
 {
     unsigned streams = CW_STREAMS(coder);
@@ -208,12 +213,28 @@ static u64 run_chunks(lanes *l, const table_set *t, const stretch *x, int diagon
     return done;
 }
 
+/* What no chunk is made of. */
+static void decode_rest(lanes *l, const table_set *t, const void *table, u64 n, u8 *out)
+{
+    int done = !n;
+    if (t->coder == CW_HUFFMAN && !done) {
+        do
+#if defined(__x86_64__)
+            done = cw_fast_cpu() ? huffman_rest_bmi2(l, table, n, out) : huffman_rest_any(l, table, n, out);
+#else
+            done = huffman_rest_any(l, table, n, out);
+#endif
+        while (!done && move_to_tail(l, CW_STREAMS(t->coder)));
+    }
+    if (!done) decode_slowly(l, t->coder, table, n, out);
+}
+
 /* One tile of any size. */
 static void decode_tile(lanes *l, const table_set *t, const u8 *map, u64 area, u8 *out)
 {
     /* shifted by 63 every chunk is in tile 0 */
     u64 done = area >= 64 ? 64 * run_chunks(l, t, &(stretch){map, area / 64, 63, out}, 0) : 0;
-    decode_slowly(l, t->coder, table_at(t, *map), area - done, out + done);
+    decode_rest(l, t, table_at(t, *map), area - done, out + done);
 }
 
 /* `n` tiles of 64 << chunks_a_tile_log symbols, one after the other. */
