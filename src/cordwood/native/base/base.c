@@ -14,14 +14,7 @@ int cw_fail(cw_err *e, int reason, const char *field, u64 found, u64 expected, u
     return reason;
 }
 
-int cw_read_u8(cw_reader *r, u8 *v, int reason, const char *field, cw_err *e)
-{
-    if (r->p == r->end) return cw_fail(e, reason, field, 0, 1, cw_at(r));
-    *v = *r->p++;
-    return CW_OK;
-}
-
-int cw_read_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e)
+int cw_read_long_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e)
 {
     u64 value = 0;
     for (unsigned shift = 0;; shift += 7) {
@@ -35,14 +28,6 @@ int cw_read_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *
         if (byte < 128) break;
     }
     *v = value;
-    return CW_OK;
-}
-
-int cw_take(cw_reader *r, u64 n, const u8 **v, int reason, const char *field, cw_err *e)
-{
-    if (n > cw_left(r)) return cw_fail(e, reason, field, cw_left(r), n, cw_at(r));
-    *v = r->p;
-    r->p += n;
     return CW_OK;
 }
 

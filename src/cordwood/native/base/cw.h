@@ -61,9 +61,28 @@ typedef struct { const u8 *p, *end, *origin; } cw_reader;
 static inline u64 cw_at(const cw_reader *r) { return (u64)(r->p - r->origin); }
 static inline size_t cw_left(const cw_reader *r) { return (size_t)(r->end - r->p); }
 /* `reason` is what running out of bytes means here: CW_TRUNCATED in a header, CW_BLOCK_SIZE in a block. */
-CW_API int cw_read_u8(cw_reader *r, u8 *v, int reason, const char *field, cw_err *e);
-CW_API int cw_read_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e);
-CW_API int cw_take(cw_reader *r, u64 n, const u8 **v, int reason, const char *field, cw_err *e);
+static inline int cw_read_u8(cw_reader *r, u8 *v, int reason, const char *field, cw_err *e)
+{
+    if (r->p == r->end) return cw_fail(e, reason, field, 0, 1, cw_at(r)), reason;
+    *v = *r->p++;
+    return CW_OK;
+}
+
+CW_API int cw_read_long_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e); /* of any length */
+static inline int cw_read_varint(cw_reader *r, u64 *v, int reason, const char *field, cw_err *e)
+{
+    if (r->p == r->end || *r->p > 127) return cw_read_long_varint(r, v, reason, field, e);
+    *v = *r->p++;
+    return CW_OK;
+}
+
+static inline int cw_take(cw_reader *r, u64 n, const u8 **v, int reason, const char *field, cw_err *e)
+{
+    if (n > cw_left(r)) return cw_fail(e, reason, field, cw_left(r), n, cw_at(r)), reason;
+    *v = r->p;
+    r->p += n;
+    return CW_OK;
+}
 
 /* A growable output. After a failed allocation `failed` is set and further writes do nothing. */
 typedef struct { u8 *data; size_t size, room; int failed; } cw_buffer;
@@ -305,10 +324,11 @@ typedef struct {
     u64 first_unit;                /* in a batch: number of blocks before this frame */
     u64 few_offsets[3];            /* memory for the two arrays of a frame with one block or two: most have no more */
     u32 few_checksums[3];
-    cw_frame frame;                /* last, because the end of it is not cleared */
+    cw_frame frame;                /* last, because it is not cleared */
 } cw_decode_job;
 
-static inline void cw_decode_clear(cw_decode_job *job) { memset(job, 0, offsetof(cw_decode_job, frame.dims)); }
+/* The frame is filled by opening it. */
+static inline void cw_decode_clear(cw_decode_job *job) { memset(job, 0, offsetof(cw_decode_job, frame)), job->frame.size = 0; }
 
 static inline int cw_is_short(const u8 *frame, u64 size) { return size && frame[0] < CW_MOST_CHAINS; }
 /* Read the header and find the plan, for a short frame in `own` (NULL: it is not there); then, when the caller's array is known to fit, make

@@ -15,6 +15,7 @@ extern cw_pack_words *ZSTD_createCDict(const void *, size_t, int);
 extern size_t ZSTD_freeCDict(cw_pack_words *);
 extern cw_unpack_words *ZSTD_createDDict(const void *, size_t);
 extern size_t ZSTD_freeDDict(cw_unpack_words *);
+extern size_t ZSTD_DCtx_setParameter(ZSTD_DCtx *, int, int);
 extern size_t ZSTD_CCtx_reset(ZSTD_CCtx *, int);
 extern size_t ZSTD_CCtx_setParameter(ZSTD_CCtx *, int, int);
 extern size_t ZSTD_CCtx_refCDict(ZSTD_CCtx *, const cw_pack_words *);
@@ -29,7 +30,7 @@ extern int LZ4_compress_HC(const char *, char *, int, int, int);
 extern int LZ4_decompress_safe(const char *, char *, int, int);
 
 /* A context a thread, kept: making one costs more than packing a small plane. Freed when the thread ends. */
-static pthread_key_t packing_key, unpacking_key;
+static pthread_key_t packing_key, unpacking_key, bare_key;
 static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
 
 static void free_packing(void *p) { ZSTD_freeCCtx(p); }
@@ -38,6 +39,7 @@ static void make_keys(void)
 {
     pthread_key_create(&packing_key, free_packing);
     pthread_key_create(&unpacking_key, free_unpacking);
+    pthread_key_create(&bare_key, free_unpacking);
 }
 
 cw_pack_words *cw_pack_words_new(const u8 *dictionary, size_t size, int level) { return ZSTD_createCDict(dictionary, size, level); }
@@ -45,14 +47,35 @@ void cw_pack_words_free(cw_pack_words *w) { ZSTD_freeCDict(w); }
 cw_unpack_words *cw_unpack_words_new(const u8 *dictionary, size_t size) { return ZSTD_createDDict(dictionary, size); }
 void cw_unpack_words_free(cw_unpack_words *w) { ZSTD_freeDDict(w); }
 
-int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_words *words)
+/* The size of the frame without magic number that is at the start of these bytes; 0: there is no whole one. The library would go on with what follows. */
+static u64 bare_size(const u8 *p, u64 n)
+{
+    static const u8 ids[] = {0, 1, 2, 4}, sizes[] = {0, 2, 4, 8};
+    if (!n) return 0;
+    unsigned told = p[0], is_single = told >> 5 & 1;
+    u64 at = 1u + !is_single + ids[told & 3] + (told >> 6 ? sizes[told >> 6] : is_single);
+    for (u32 head = 0; !(head & 1);) { /* blocks; the last one says so */
+        if (at + 3 > n) return 0;
+        head = cw_load16(p + at) | (u32)p[at + 2] << 16;
+        at += 3 + ((head >> 1 & 3) == 1 ? 1 : head >> 3); /* one byte is repeated, or as many are there */
+    }
+    at += told & 4; /* of a checksum */
+    return at <= n ? at : 0;
+}
+
+enum { FORMAT = 1000, WITHOUT_MAGIC = 1 }; /* of ZSTD_dParameter: ZSTD_d_format */
+
+int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_words *words, int bare)
 {
     pthread_once(&keys_once, make_keys);
-    ZSTD_DCtx *ctx = pthread_getspecific(unpacking_key);
-    if (!ctx) pthread_setspecific(unpacking_key, ctx = ZSTD_createDCtx());
-    if (!ctx) return 0;
+    ZSTD_DCtx *ctx = pthread_getspecific(bare ? bare_key : unpacking_key);
+    if (!ctx) {
+        if (!(ctx = ZSTD_createDCtx())) return 0;
+        if (bare && ZSTD_isError(ZSTD_DCtx_setParameter(ctx, FORMAT, WITHOUT_MAGIC))) return ZSTD_freeDCtx(ctx), 0;
+        pthread_setspecific(bare ? bare_key : unpacking_key, ctx);
+    }
     /* one frame of today's kind (the library may know older ones), nothing after it */
-    if (n < 4 || cw_load32(from) != CW_ZSTD_MAGIC || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
+    if (bare ? bare_size(from, n) != n : n < 4 || cw_load32(from) != CW_ZSTD_MAGIC || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
     size_t got = words ? ZSTD_decompress_usingDDict(ctx, to, size, from, n, words) : ZSTD_decompressDCtx(ctx, to, size, from, n);
     return !ZSTD_isError(got) && got == size;
 }

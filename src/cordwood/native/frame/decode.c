@@ -111,17 +111,6 @@ int cw_decode_fill(const cw_decode_job *job, cw_err *e)
 
 /* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
 
-/* A Zstandard frame of a short frame, which is there without its magic number. */
-static const u8 *with_magic(const u8 *from, u64 *n, cw_scratch *s)
-{
-    u8 *whole = cw_scratch_take(s, *n + 4);
-    if (!whole) return NULL;
-    cw_store32(whole, CW_ZSTD_MAGIC);
-    memcpy(whole + 4, from, *n);
-    *n += 4;
-    return whole;
-}
-
 /* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies.
  * Planes of image bytes may end along diagonals, with a stride of 0. */
 static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_reader *r, cw_scratch *s, cw_err *e)
@@ -173,8 +162,7 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             if (mode == CW_MODE_ZSTD_DICT && (!plan || !plan->dictionary_size))
                 return cw_fail(e, CW_PLAN_MISMATCH, "the plan's dictionary", 0, 1, offset);
             if (plan && !plan->unpack_words) return cw_fail(e, CW_ZSTD, "the plan's dictionary", plan->dictionary_size, 0, offset);
-            if (f->is_short && !(from = with_magic(from, &packed, s))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->unpack_words : NULL))
+            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->unpack_words : NULL, f->is_short))
                 return cw_fail(e, CW_ZSTD, "zstd plane", packed, bytes, offset);
         }
         if (to != p->data)

@@ -7,6 +7,8 @@
 
 #define MOST_TABLE_BYTES ((u64)1 << 28) /* of a palette that a plan keeps ready: the largest with values of 8 bytes takes half of it */
 
+#define MOST_BYTES ((u64)1 << 56) /* of an array, which has fewer */
+
 #define U8(v, reason, field) if ((rc = cw_read_u8(r, &(v), reason, field, e))) return rc
 #define VARINT(v, reason, field) if ((rc = cw_read_varint(r, &(v), reason, field, e))) return rc
 #define TAKE(n, v, reason, field) if ((rc = cw_take(r, n, &(v), reason, field, e))) return rc
@@ -17,16 +19,15 @@ static int read_dims(cw_frame *f, cw_reader *r, cw_err *e)
 {
     int rc;
     const cw_dtype *d = cw_dtype_of(f->dtype);
-    u64 room = ((u64)1 << 56) / (d->itemsize * d->components), bound = 1;
+    u64 bound = 1, room = MOST_BYTES >> __builtin_ctz((unsigned)d->itemsize * d->components); /* which is a power of two */
     f->itemsize = d->itemsize;
     f->elements = d->components;
     for (unsigned i = 0; i < f->rank; i++) {
         if (f->dims[i] == CW_VARIES) VARINT(f->dims[i], CW_TRUNCATED, "dimension");
         if (f->dims[i] >> 48) REJECT(CW_SHAPE, "dimension", f->dims[i], (u64)1 << 48);
         u64 dim = CW_MAX(f->dims[i], 1);
-        /* bound * dim < room, without overflow */
-        if (bound > (room - 1) / dim) REJECT(CW_SHAPE, "array size", f->dims[i], (room - 1) / bound);
-        bound *= dim;
+        u64 before = bound;
+        if (__builtin_mul_overflow(before, dim, &bound) || bound >= room) REJECT(CW_SHAPE, "array size", f->dims[i], (room - 1) / before);
         f->elements *= f->dims[i];
     }
     f->nbytes = f->elements * d->itemsize;

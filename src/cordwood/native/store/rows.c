@@ -31,89 +31,146 @@ int cw_shard_layout(cw_shard *s, const u8 *table, size_t n, u32 row_size, u32 fr
     return 0;
 }
 
-static u64 load_some(const u8 *p, unsigned bytes)
+/* A packed row on its way. `raw` takes what the checksum is of: the row's number, the tags of covered leaves, and the row as it is in the file. */
+typedef struct { u8 *raw; u64 wrong; } packed;
+
+#define SLACK 8 /* bytes behind a packed row, so that a field can be loaded as eight bytes */
+
+static u64 load_some(const u8 *p, unsigned bytes) { return cw_load64(p) & UINT64_MAX >> (64 - 8 * bytes); }
+
+static size_t raw_size(const cw_shard *s) { return 8 + 4 * (size_t)s->covered + s->row_size; }
+
+/* Where the file ends before a piece does, that is told of its sample; the others are copied all the same. */
+static void copy_pieces(cw_rows *r, const cw_piece *pieces, u64 n, const char *what)
 {
-    u64 v = 0;
-    memcpy(&v, p, bytes);
-    return v;
+    for (u64 at = 0; (at += cw_guarded_copies(pieces + at, n - at)) < n; at++) {
+        const cw_piece *p = &pieces[at];
+        if (!r->errors[p->sample].reason) cw_fail(&r->errors[p->sample], CW_CUT_SHORT, what, 0, p->n, (u64)(p->from - r->places[p->sample].shard->base));
+    }
 }
 
-/* The tag of a frame that the row's checksum covers. */
-static int covered_tag(const cw_shard *s, u64 offset, u64 size, u32 *tag, cw_err *e)
+/* All that a packed row says: the tags of covered frames are not among it. Gives the bytes of these frames. */
+static u64 unpack_row(const cw_rows *r, u64 i, packed *in)
 {
-    u8 frame[CW_COVERED_MOST];
-    if (cw_guarded_copy(frame, s->base + offset, size, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "frame", 0, size, offset);
-    *tag = cw_crc32c(frame, size);
-    return CW_OK;
-}
-
-/* `memory` takes what the checksum is of: the row's number, the tags of covered leaves, and the row as it is in the file. */
-static int read_packed(const cw_place *at, u32 row_size, u32 frames, u8 *to, u8 *memory, cw_err *e)
-{
-    const cw_shard *s = at->shard;
-    u64 start = s->rows + at->row * s->row_size;
-    u32 n = s->row_size, tail = row_size - 12 * frames - 12;
-    u8 *covered = memory + 8, *row = covered + 4 * (size_t)s->covered;
-    cw_store64(memory, at->row);
-    if (cw_guarded_copy(row, s->base + start, n, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "row", 0, n, start);
-    const u8 *p = row + s->start_width, *tags = p;
-    for (u32 k = 0; k < frames; k++) tags += s->leaf[k].width;
-    u64 offset = s->start_width ? load_some(row, s->start_width) : CW_SHARD_HEADER, wrong = 0;
-    u8 *wide_tags = to + 8 * ((size_t)frames + 1);
-    for (u32 k = 0; k < frames; k++) {
-        u64 size = load_some(p, s->leaf[k].width);
-        u32 tag = 0;
-        p += s->leaf[k].width;
+    const cw_shard *s = r->places[i].shard;
+    u8 *to = r->row + i * r->stride, *wide_tags = to + 8 * ((size_t)r->frames + 1);
+    const u8 *row = in->raw + 8 + 4 * (size_t)s->covered, *p = row + s->start_width, *tags = p;
+    u64 offset = s->start_width ? load_some(row, s->start_width) : CW_SHARD_HEADER, covered = 0;
+    in->wrong = 0;
+    for (u32 k = 0; k < r->frames; k++) tags += s->leaf[k].width;
+    for (u32 k = 0; k < r->frames; k++) {
+        const cw_leaf *leaf = &s->leaf[k];
+        u64 size = load_some(p, leaf->width);
+        p += leaf->width;
         cw_store64(to + 8 * (size_t)k, offset);
-        if (offset < CW_SHARD_HEADER || offset > s->frames_end || size > s->frames_end - offset || (s->leaf[k].covered && size > CW_COVERED_MOST)) {
-            wrong = wrong ? wrong : CW_MAX(offset, (u64)1);
+        if (offset < CW_SHARD_HEADER || offset > s->frames_end || size > s->frames_end - offset || (leaf->covered && size > CW_COVERED_MOST)) {
+            in->wrong = in->wrong ? in->wrong : CW_MAX(offset, (u64)1);
             size = 0; /* told at the end: most such rows have a wrong checksum, which says more */
         }
-        if (!s->leaf[k].covered) {
-            tag = cw_load32(tags);
-            tags += 4;
+        if (leaf->covered) {
+            covered += size;
         } else {
-            int rc = size ? covered_tag(s, offset, size, &tag, e) : CW_OK;
-            if (rc) return rc;
-            cw_store32(covered, tag);
-            covered += 4;
+            cw_store32(wide_tags + 4 * (size_t)k, cw_load32(tags));
+            tags += 4;
         }
-        cw_store32(wide_tags + 4 * (size_t)k, tag);
         offset += size;
     }
-    if (offset < CW_SHARD_HEADER || offset > s->frames_end) wrong = wrong ? wrong : CW_MAX(offset, (u64)1);
-    cw_store64(to + 8 * (size_t)frames, offset);
-    memcpy(wide_tags + 4 * (size_t)frames, tags, tail + 4);
-    u32 found = cw_crc32c(memory, 8 + 4 * (size_t)s->covered + n - 4), stored = cw_load32(row + n - 4);
-    if (found != stored) return cw_fail(e, CW_ROW_CHECKSUM, "row checksum", found, stored, start);
-    if (wrong) return cw_fail(e, CW_ROW_OFFSETS, "offset of a frame", wrong, s->frames_end, start);
-    return CW_OK;
+    if (offset < CW_SHARD_HEADER || offset > s->frames_end) in->wrong = in->wrong ? in->wrong : CW_MAX(offset, (u64)1);
+    cw_store64(to + 8 * (size_t)r->frames, offset);
+    memcpy(wide_tags + 4 * (size_t)r->frames, tags, (size_t)(row + s->row_size - tags));
+    return covered;
 }
 
-#define ON_THE_STACK 1024 /* most rows are smaller, together with the tags of their leaves */
-
-int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e)
+/* Has the covered frames of a row copied to `to`; samples in random order are in no cache, and memory answers late: it is asked for all of them at once. */
+static u8 *expect_covered(cw_rows *r, u64 i, u8 *to, cw_piece *pieces, u64 *n)
 {
-    const cw_shard *s = at->shard;
-    u64 start = s->rows + at->row * s->row_size; /* inside the file: checked when the shard was attached */
-    if (s->leaf) {
-        u8 few[ON_THE_STACK];
-        size_t room = 8 + 4 * (size_t)s->covered + s->row_size;
-        u8 *memory = room <= sizeof few ? few : malloc(room);
-        if (!memory) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
-        int rc = read_packed(at, row_size, frames, to, memory, e);
-        if (memory != few) free(memory);
-        return rc;
+    const cw_shard *s = r->places[i].shard;
+    for (u32 k = 0; k < r->frames; k++) {
+        u64 start = cw_row_offset(cw_row(r, i), k), size = cw_row_offset(cw_row(r, i), k + 1) - start;
+        if (!s->leaf[k].covered || !size) continue;
+        for (u64 b = 0; b < size; b += 64) __builtin_prefetch(s->base + start + b);
+        pieces[(*n)++] = (cw_piece){to, s->base + start, size, i};
+        r->covered[i * r->frames + k] = to;
+        to += size;
     }
-    if (cw_guarded_copy(to, s->base + start, row_size, NULL, 0)) return cw_fail(e, CW_CUT_SHORT, "row", 0, row_size, start);
-    cw_store64(to - 8, at->row); /* the checksum covers it, so that a row in a wrong place is not taken for another */
-    u32 found = cw_crc32c(to - 8, (size_t)row_size + 4), stored = cw_load32(to + row_size - 4);
-    if (found != stored) return cw_fail(e, CW_ROW_CHECKSUM, "row checksum", found, stored, start);
-    u64 last = CW_SHARD_HEADER;
-    for (u32 k = 0; k <= frames; k++) {
-        u64 offset = cw_row_offset(to, k);
-        if (offset < last || offset > s->rows) return cw_fail(e, CW_ROW_OFFSETS, "offset of a frame", offset, last, start + 8 * (u64)k);
+    return to;
+}
+
+static void check_packed(const cw_rows *r, u64 i, const packed *in)
+{
+    const cw_shard *s = r->places[i].shard;
+    u8 *row = r->row + i * r->stride, *tags = in->raw + 8;
+    for (u32 k = 0; k < r->frames; k++) {
+        if (!s->leaf[k].covered) continue;
+        const u8 *frame = r->covered[i * r->frames + k];
+        u32 tag = frame ? cw_crc32c(frame, cw_row_offset(row, k + 1) - cw_row_offset(row, k)) : 0;
+        cw_store32(row + 8 * ((size_t)r->frames + 1) + 4 * (size_t)k, tag);
+        cw_store32(tags, tag);
+        tags += 4;
+    }
+    u64 start = s->rows + r->places[i].row * s->row_size;
+    size_t n = raw_size(s) - 4;
+    cw_store64(in->raw, r->places[i].row);
+    u32 found = cw_crc32c(in->raw, n), stored = cw_load32(in->raw + n);
+    if (found != stored) cw_fail(&r->errors[i], CW_ROW_CHECKSUM, "row checksum", found, stored, start);
+    else if (in->wrong) cw_fail(&r->errors[i], CW_ROW_OFFSETS, "offset of a frame", in->wrong, s->frames_end, start);
+}
+
+static void check_wide(const cw_rows *r, u64 i)
+{
+    const cw_shard *s = r->places[i].shard;
+    u64 start = s->rows + r->places[i].row * s->row_size, last = CW_SHARD_HEADER;
+    u8 *row = r->row + i * r->stride;
+    cw_store64(row - 8, r->places[i].row); /* the checksum covers it, so that a row in a wrong place is not taken for another */
+    u32 found = cw_crc32c(row - 8, (size_t)r->row_size + 4), stored = cw_load32(row + r->row_size - 4);
+    if (found != stored) cw_fail(&r->errors[i], CW_ROW_CHECKSUM, "row checksum", found, stored, start);
+    for (u32 k = 0; k <= r->frames && !r->errors[i].reason; k++) {
+        u64 offset = cw_row_offset(row, k);
+        if (offset < last || offset > s->rows) cw_fail(&r->errors[i], CW_ROW_OFFSETS, "offset of a frame", offset, last, start + 8 * (u64)k);
         last = offset;
+    }
+}
+
+int cw_rows_read(cw_rows *r, cw_scratch *s)
+{
+    u64 n_pieces = 0, raw_bytes = 0, covered = 0, frames = r->n * r->frames;
+    for (u64 i = 0; i < r->n; i++) {
+        const cw_shard *shard = r->places[i].shard;
+        n_pieces += CW_MAX(shard->covered, 1u);
+        raw_bytes += raw_size(shard) + SLACK;
+        __builtin_prefetch(shard->base + shard->rows + r->places[i].row * shard->row_size);
+    }
+    r->stride = ((u64)r->row_size + 15) & ~(u64)7;
+    r->row = cw_scratch_take(s, r->n * r->stride + 8);
+    r->covered = cw_scratch_take(s, (frames + 1) * sizeof *r->covered);
+    r->errors = cw_scratch_take(s, r->n * sizeof *r->errors);
+    packed *in = cw_scratch_take(s, r->n * sizeof *in);
+    u8 *raw = cw_scratch_take(s, raw_bytes);
+    cw_piece *pieces = cw_scratch_take(s, n_pieces * sizeof *pieces);
+    if (!r->row || !r->covered || !r->errors || !in || !raw || !pieces) return CW_NOMEM;
+    r->row += 8;
+    memset(r->covered, 0, frames * sizeof *r->covered);
+    for (u64 i = 0; i < r->n; i++) {
+        const cw_shard *shard = r->places[i].shard; /* its rows are inside the file: checked when it was attached */
+        in[i].raw = raw;
+        raw += raw_size(shard) + SLACK;
+        u8 *to = shard->leaf ? in[i].raw + 8 + 4 * (size_t)shard->covered : r->row + i * r->stride;
+        pieces[i] = (cw_piece){to, shard->base + shard->rows + r->places[i].row * shard->row_size, shard->row_size, i};
+        r->errors[i].reason = CW_OK;
+    }
+    copy_pieces(r, pieces, r->n, "row");
+    for (u64 i = 0; i < r->n; i++)
+        if (r->places[i].shard->leaf && !r->errors[i].reason) covered += unpack_row(r, i, &in[i]);
+    u8 *frame = cw_scratch_take(s, covered);
+    if (!frame) return CW_NOMEM;
+    n_pieces = 0;
+    for (u64 i = 0; i < r->n; i++)
+        if (r->places[i].shard->leaf && !r->errors[i].reason) frame = expect_covered(r, i, frame, pieces, &n_pieces);
+    copy_pieces(r, pieces, n_pieces, "frame");
+    for (u64 i = 0; i < r->n; i++) {
+        if (r->errors[i].reason) continue;
+        if (r->places[i].shard->leaf) check_packed(r, i, &in[i]);
+        else check_wide(r, i);
     }
     return CW_OK;
 }

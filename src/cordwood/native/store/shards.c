@@ -6,36 +6,40 @@
 
 static int copy_up_to(cw_fetched *f, u64 end, cw_err *e)
 {
-    if (cw_guarded_copy(f->copy + f->copied, f->mapped + f->copied, end - f->copied, NULL, 0))
+    if (cw_guarded_copy(f->room + f->copied, f->mapped + f->copied, end - f->copied, NULL, 0))
         return cw_fail(e, CW_CUT_SHORT, "frame", 0, end, f->start);
     f->copied = end;
     return CW_OK;
 }
 
-int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e)
+int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e)
 {
+    const u8 *row = cw_row(r, i), *copy = r->covered[i * r->frames + k];
     u64 start = cw_row_offset(row, k), size = cw_row_offset(row, k + 1) - start;
     int rc;
-    f->copied = 0;
     cw_decode_clear(&f->job);
     if (!size) return CW_NO_FRAME;
+    if (copy) { /* it is the frame that was written: the row's checksum says so */
+        f->copied = size;
+        if (!cw_is_short(copy, size)) return cw_fail(e, CW_ROW_TAG, "first byte of a frame that the row covers", copy[0], CW_MOST_CHAINS - 1, start);
+        return cw_decode_open(&f->job, copy, size, menus.all, menus.n, menus.own, e);
+    }
+    f->copied = 0;
     f->start = start;
-    f->mapped = at->shard->base + start;
-    f->copy = cw_scratch_take(s, size);
-    if (!f->copy) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    f->mapped = r->places[i].shard->base + start;
+    f->room = cw_scratch_take(s, size);
+    if (!f->room) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     if ((rc = copy_up_to(f, CW_MIN(size, (u64)HEAD), e))) return rc;
-    u32 expected = cw_row_tag(row, frames, k), found;
-    int is_short = cw_is_short(f->copy, size);
+    u32 expected = cw_row_tag(row, r->frames, k), found;
+    int is_short = cw_is_short(f->room, size);
     if (is_short) { /* the tag is all that says whether it is the frame that was written */
         if (f->copied < size && (rc = copy_up_to(f, size, e))) return rc;
-        if ((found = cw_crc32c(f->copy, size)) != expected) return cw_fail(e, CW_ROW_TAG, "checksum of the frame", found, expected, start);
-    } else if (at->shard->leaf && at->shard->leaf[k].covered) {
-        return cw_fail(e, CW_ROW_TAG, "first byte of a frame that the row covers", f->copy[0], CW_MOST_CHAINS - 1, start);
+        if ((found = cw_crc32c(f->room, size)) != expected) return cw_fail(e, CW_ROW_TAG, "checksum of the frame", found, expected, start);
     }
     /* nothing behind the header is looked at while it is read */
-    if (!is_short && f->copied < size && cw_load32(f->copy + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
-    if ((rc = cw_decode_open(&f->job, f->copy, size, menus.all, menus.n, menus.own, e)) || is_short) return rc;
-    found = cw_load32(f->copy + f->job.frame.header_size - 4);
+    if (!is_short && f->copied < size && cw_load32(f->room + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
+    if ((rc = cw_decode_open(&f->job, f->room, size, menus.all, menus.n, menus.own, e)) || is_short) return rc;
+    found = cw_load32(f->room + f->job.frame.header_size - 4);
     return found == expected ? CW_OK : cw_fail(e, CW_ROW_TAG, "header checksum of the frame", found, expected, start);
 }
 

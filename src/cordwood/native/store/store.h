@@ -8,6 +8,8 @@
 CW_API void cw_guard_init(void);                                        /* once */
 CW_API void cw_guard_prepare(void);                                     /* before a group of copies: others set handlers too */
 CW_API int cw_guarded_copy(void *to, const void *from, size_t n, u32 *crc, int past_caches); /* -1: the file ends before that */
+typedef struct { u8 *to; const u8 *from; u64 n, sample; } cw_piece;      /* sample: for the caller */
+CW_API u64 cw_guarded_copies(const cw_piece *pieces, u64 n);             /* how many: fewer than n if a file ends before the next one does */
 
 /* Beside the reasons of cw.h; docs/format/store.md has no numbers, messages are made of the field's name. */
 enum { CW_OUT_SHAPE = 200, CW_OUT_DTYPE = 201, CW_ROW_CHECKSUM = 210, CW_ROW_OFFSETS = 211, CW_CUT_SHORT = 212, CW_ROW_TAG = 213, CW_NO_FRAME = 214 };
@@ -40,16 +42,28 @@ CW_API int cw_shard_layout(cw_shard *s, const u8 *table, size_t n, u32 row_size,
 /* Where a sample is. */
 typedef struct { const cw_shard *shard; u64 row; } cw_place;
 
-/* rows.c: copies a row, in the form that it has in memory (offsets, tags, columns, states, checksum: `row_size` bytes), and checks it:
- * checksum, offsets in order and inside the shard. `to` has 8 bytes of room before it. */
-CW_API int cw_row_read(const cw_place *at, u32 row_size, u32 frames, u8 *to, cw_err *e);
+/* Rows of a group of samples, in the form that rows have in memory (offsets, tags, columns, states, checksum: `row_size` bytes), and copies of the
+ * frames whose tags the rows cover. */
+typedef struct {
+    const cw_place *places; /* [n]; the first four are the caller's */
+    u64 n;
+    u32 row_size, frames;
+    u8 *row;                /* [n][stride], each with eight bytes of room before it */
+    u64 stride;
+    const u8 **covered;     /* [n][frames], NULL where there is none */
+    cw_err *errors;         /* [n]; a row of no error is right: checksum, offsets in order and inside the shard, tags of the covered frames */
+} cw_rows;
+
+/* rows.c: all memory is from `s`; CW_NOMEM, or the errors tell. */
+CW_API int cw_rows_read(cw_rows *r, cw_scratch *s);
+static inline const u8 *cw_row(const cw_rows *r, u64 i) { return r->row + i * r->stride; }
 static inline u64 cw_row_offset(const u8 *row, u32 k) { return cw_load64(row + 8 * (size_t)k); }
 static inline u32 cw_row_tag(const u8 *row, u32 frames, u32 k) { return cw_load32(row + 8 * ((size_t)frames + 1) + 4 * (size_t)k); }
 
 /* A frame on its way: its header is read from a private copy, the rest stays in the mapping until it is known where it goes. */
 typedef struct {
     const u8 *mapped;   /* the frame in the shard */
-    u8 *copy;           /* room for all of it */
+    u8 *room;           /* for a copy of all of it */
     u64 copied;         /* bytes that are there */
     u64 start;          /* in the shard, for messages */
     cw_decode_job job;  /* last, as the frame in it */
@@ -58,8 +72,8 @@ typedef struct {
 /* The plans that a frame may need: those that full frames name, and the one that short ones of its leaf are read with. */
 typedef struct { const cw_menu *all; size_t n; const cw_menu *own; } cw_menus;
 
-/* Reads the header of frame k of a checked row and finds its plan; CW_NO_FRAME if the sample has none. */
-CW_API int cw_frame_fetch(const cw_place *at, const u8 *row, u32 frames, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e);
+/* Reads the header of frame k of row i, which is right, and finds its plan; CW_NO_FRAME if the sample has none. */
+CW_API int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e);
 /* When the job is prepared: stored elements go straight to where they are wanted, and are checked there; returns -1 if that was not
  * possible. Then the rest is copied with cw_frame_complete, and decoded block by block. */
 CW_API int cw_frame_direct(cw_fetched *f, cw_err *e);

@@ -25,6 +25,7 @@ from cordwood.store.format.rows import MOST_APART
 from cordwood.store.reading.buffers import Allocate, check_memory, new_tensor, release
 from cordwood.store.reading.image_treatment import Seeds, Treated, Treatment
 from cordwood.store.reading.native_errors import OUT_SHAPE, fault_error
+from cordwood.store.reading.ragged import Ragged
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.reading.shards import Shards
 from cordwood.store.schema.node import ARRAYS
@@ -104,6 +105,7 @@ class Reader:
         ]
         self._shapes: dict[int, tuple[int, ...]] = {}  # of a frame leaf's last sample
         self._ragged: set[int] = set()  # frame leaves of which two shapes were seen
+        self._large: set[int] = set()  # those of them with large arrays, or other numbers of dimensions
         _READERS.add(self)
         weakref.finalize(self, _release_memory).atexit = False
 
@@ -199,7 +201,7 @@ class Reader:
         memory = np.empty(count * row_size, np.uint8)
         values = [np.empty(count, self.layout.column_dtypes[leaf.column]) for leaf in columns]
         places = tuple((*self._column_places[leaf.column], out) for leaf, out in zip(columns, values, strict=True))
-        for _ in range(2 * len(frames) + 2):
+        for _ in range(3 * len(frames) + 2):
             outs = [self._outs(numbers, leaf, per, seeds, delivery) for leaf in frames]
             wanted = tuple(
                 (leaf.frame, self._accepted[leaf.frame], out.per, out.native, out.treat)
@@ -220,11 +222,13 @@ class Reader:
                     )
                     for start in range(0, count, per)
                 ]
+            asked = frozenset(self._ragged)
             for which, fault in faults:
                 leaf = frames[which] if which >= 0 else None
                 if leaf is None or fault[1] != OUT_SHAPE or leaf.node.kind not in ARRAYS:
                     raise self._error(int(numbers[fault[0]]), leaf, fault)
-                self._ragged.add(leaf.frame)  # an array of another shape than the one before: ask each
+                # An array of another shape than the one before: let each tell its own, or ask each before.
+                (self._large if leaf.frame in asked else self._ragged).add(leaf.frame)
         where = self.shards.where(int(numbers[0]))
         raise FormatError(f"{where}: shapes changed while they were read; read again")
 
@@ -288,6 +292,10 @@ class Reader:
             if filled is not None:
                 return filled
         one_shape = self._one_shape(numbers, leaf)
+        rank = len(self._shapes.get(leaf.frame, ()))
+        if one_shape is None and rank and leaf.frame not in self._large and leaf.frame not in delivery.treatments:
+            ragged = Ragged(leaf.name, name, rank, per, delivery.allocate)
+            return _Outs(ragged.arrays, 0, ragged, rank)
         shapes = None if one_shape is not None else self.shapes(numbers, leaf, delivery.threads)
         treatment, treated = delivery.treatments.get(leaf.frame), None
         if treatment is not None and (one_shape is not None or any(shape is not None for shape in shapes or ())):

@@ -20,22 +20,21 @@ static void advise(advice *a, const cw_shard *shard, u64 start, u64 end)
 }
 
 /* Frames that follow each other are asked for together. */
-static void advise_sample(advice *a, u64 i, u8 *row)
+static void advise_sample(advice *a, u64 i, cw_scratch *s)
 {
-    cw_err e = {0};
-    const cw_place *at = &a->places[i];
+    cw_rows one = {.places = &a->places[i], .n = 1, .row_size = a->store->row_size, .frames = a->store->frames};
     u64 start = 0, end = 0;
-    if (cw_row_read(at, a->store->row_size, a->store->frames, row, &e)) return; /* whoever reads it tells what is wrong */
+    if (cw_rows_read(&one, s) || one.errors->reason) return; /* whoever reads it tells what is wrong */
     for (u32 k = 0; k < a->store->frames; k++) {
         if (!a->frames[k]) continue;
-        u64 first = cw_row_offset(row, k);
+        u64 first = cw_row_offset(one.row, k);
         if (first != end) {
-            advise(a, at->shard, start, end);
+            advise(a, one.places->shard, start, end);
             start = first;
         }
-        end = cw_row_offset(row, k + 1);
+        end = cw_row_offset(one.row, k + 1);
     }
-    advise(a, at->shard, start, end);
+    advise(a, one.places->shard, start, end);
 }
 
 /* store_advise(handle, indices, wanted) -> the number of bytes asked for, or ("attach", shard numbers); wanted: a byte for each frame leaf */
@@ -50,8 +49,8 @@ PyObject *cw_py_store_advise(PyObject *self, PyObject *args)
     cw_store *s = cw_store_of(capsule);
     advice a = {.store = s, .frames = (const u8 *)wanted, .n = (u64)indices.len / 8, .page = (u64)sysconf(_SC_PAGESIZE)};
     a.places = malloc((a.n + 1) * sizeof *a.places);
-    u8 *row = s ? malloc((size_t)s->row_size + 16) : NULL;
-    if (s && (!a.places || !row)) PyErr_NoMemory();
+    cw_scratch *memory = cw_scratch_borrow();
+    if (s && (!a.places || !memory)) PyErr_NoMemory();
     else if (s && (u32)n_wanted != s->frames) PyErr_SetString(PyExc_ValueError, "store_advise: a byte is needed for every frame leaf");
     if (PyErr_Occurred()) goto done;
     PyObject *missing = cw_find_places(s, &indices, a.places);
@@ -65,12 +64,15 @@ PyObject *cw_py_store_advise(PyObject *self, PyObject *args)
         u64 start = shard->rows + a.places[i].row * shard->row_size;
         advise(&a, shard, start, start + shard->row_size);
     }
-    for (u64 i = 0; i < a.n; i++) advise_sample(&a, i, row + 8);
+    for (u64 i = 0; i < a.n; i++) {
+        advise_sample(&a, i, memory);
+        cw_scratch_reset(memory);
+    }
     Py_END_ALLOW_THREADS
     result = PyLong_FromUnsignedLongLong(a.bytes);
 done:
     free(a.places);
-    free(row);
+    if (memory) cw_scratch_return(memory);
     PyBuffer_Release(&indices);
     return result;
 }

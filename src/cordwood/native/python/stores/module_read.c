@@ -8,6 +8,9 @@
 
 typedef struct { u32 offset, size; Py_buffer out; } column; /* bytes of every row, one after the other */
 
+/* Memory for bytes of many samples, which are freed together. */
+typedef struct stretch { struct stretch *next; } stretch;
+
 typedef struct {
     const cw_store *store;
     cw_place *places;   /* [n] */
@@ -17,10 +20,11 @@ typedef struct {
     u32 n_wants, n_columns;
     column *columns;
     const cw_plan_set *plans;
-    u64 limit;
+    u64 limit, large;   /* large: bytes of a sample that is written past the caches */
     int threads;        /* for the blocks of one frame, when there is but one sample */
     cw_fault *faults;   /* [n] */
     atomic_ullong allocated; /* for bytes of any length */
+    _Atomic(stretch *) stretches; /* of memory for them */
     atomic_ullong bytes;     /* that were read: rows and frames */
     atomic_int uneven;  /* a sample has a place that is absent or None, or lacks a wanted frame */
 } request;
@@ -38,13 +42,40 @@ static void solo_block(void *ctx, u64 block)
     if (s) cw_scratch_return(s);
 }
 
-/* Memory for bytes whose number only the frame tells. */
-static u8 *new_bytes(request *q, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
+/* What a thread has at hand while it reads a group. */
+typedef struct {
+    cw_fetched *fetched;
+    cw_scratch *frame, *s; /* for a frame, and for what its blocks need beside it */
+    u8 *room;              /* for bytes: what is left of a stretch */
+    u64 left;
+} bench;
+
+#define STRETCH ((u64)16 << 10)
+
+static u8 *take_room(request *q, bench *b, u64 n)
 {
-    u64 before = atomic_fetch_add(&q->allocated, f->nbytes);
-    if (f->rank != 1) cw_fail(e, CW_OUT_SHAPE, "rank of bytes", f->rank, 1, 0);
+    n = (n + 7) & ~(u64)7; /* elements where they like to be */
+    if (n > b->left || !b->room) {
+        u64 size = CW_MAX(n, STRETCH);
+        stretch *fresh = malloc(sizeof *fresh + size);
+        if (!fresh) return NULL;
+        fresh->next = atomic_load(&q->stretches);
+        while (!atomic_compare_exchange_weak(&q->stretches, &fresh->next, fresh)) {}
+        b->room = (u8 *)(fresh + 1);
+        b->left = size;
+    }
+    b->room += n;
+    b->left -= n;
+    return b->room - n;
+}
+
+/* Memory for bytes whose number only the frame tells. */
+static u8 *new_bytes(request *q, bench *b, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
+{
+    u64 before = atomic_fetch_add_explicit(&q->allocated, f->nbytes, memory_order_relaxed);
+    if (!cw_want_takes(w, sample, f)) cw_fail(e, CW_OUT_SHAPE, w->list ? "rank of bytes" : "out", f->rank, w->list ? 1 : w->rank, 0);
     else if (before + f->nbytes > q->limit) cw_fail(e, CW_LIMIT, "memory for bytes", before + f->nbytes, q->limit, 0);
-    else if (!(w->bytes[sample] = malloc(f->nbytes + 1))) cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    else if (!(w->bytes[sample] = take_room(q, b, f->nbytes))) cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     w->sizes[sample] = f->nbytes;
     return w->bytes[sample];
 }
@@ -71,38 +102,39 @@ static int decode_elements(const request *q, cw_fetched *f, const cw_normalize *
 
 #define LARGE ((u64)16 << 20) /* bytes of all batches of a call: the first of them is out of every cache when the last is made */
 
-static int past_caches(const request *q, const cw_want *w, const Py_buffer *view)
+static int past_caches(const request *q, const cw_want *w)
 {
-    return w->per && (u64)view->len / (u64)view->shape[0] >= LARGE / q->n;
+    return w->per && w->each[0] >= q->large;
 }
 
 /* An image that needs more than its decoding is decoded next to its frame, where the nearest caches still have it. */
-static void treat_frame(const request *q, u64 sample, const cw_want *w, const Py_buffer *view, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+static void treat_frame(const request *q, u64 sample, const cw_want *w, bench *b, cw_err *e)
 {
-    cw_decode_job *job = &f->job;
+    cw_decode_job *job = &b->fetched->job;
     u8 *out = job->out;
-    job->out = job->frame.nbytes > q->limit ? NULL : cw_scratch_take(beside, job->frame.nbytes);
+    job->out = job->frame.nbytes > q->limit ? NULL : cw_scratch_take(b->frame, job->frame.nbytes);
     if (!job->out) cw_fail(e, CW_LIMIT, "memory for an image", job->frame.nbytes, q->limit, 0);
-    else if (!decode_elements(q, f, NULL, s, e)) cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), past_caches(q, w, view), out, s, e);
-    cw_scratch_reset(s);
+    else if (!decode_elements(q, b->fetched, NULL, b->s, e))
+        cw_treat_image(&w->treat, &job->frame, job->out, cw_want_box(w, sample), past_caches(q, w), out, b->s, e);
+    cw_scratch_reset(b->s);
 }
 
-static void decode_frame(request *q, u64 sample, const cw_want *w, cw_fetched *f, cw_scratch *beside, cw_scratch *s, cw_err *e)
+static void decode_frame(request *q, u64 sample, const cw_want *w, bench *b, cw_err *e)
 {
     const Py_buffer *view = NULL;
-    cw_decode_job *job = &f->job;
+    cw_decode_job *job = &b->fetched->job;
     job->limit = q->limit;
-    job->out = w->list ? new_bytes(q, sample, w, &job->frame, e) : cw_want_out(w, sample, &view);
+    job->out = w->bytes ? new_bytes(q, b, sample, w, &job->frame, e) : cw_want_out(w, sample, &view);
     if (e->reason) return;
     if (view && !cw_want_fits(w, view, &job->frame)) {
         cw_fail(e, CW_OUT_SHAPE, "out", (u64)view->len, job->frame.nbytes, 0);
     } else if (!(w->accepted >> job->frame.dtype & 1)) {
         cw_fail(e, CW_OUT_DTYPE, "dtype", job->frame.dtype, w->accepted, 0);
     } else if (w->treated && !cw_treat_fused(&w->treat)) {
-        treat_frame(q, sample, w, view, f, beside, s, e);
+        treat_frame(q, sample, w, b, e);
     } else {
-        job->past_caches = view && past_caches(q, w, view);
-        decode_elements(q, f, w->treated && w->treat.normalized ? &w->treat.normalize : NULL, s, e);
+        job->past_caches = view && past_caches(q, w);
+        decode_elements(q, b->fetched, w->treated && w->treat.normalized ? &w->treat.normalize : NULL, b->s, e);
     }
 }
 
@@ -117,68 +149,62 @@ static void take_row(request *q, u64 i, const u8 *row)
     if (memcmp(row + s->row_size - 4 - s->states, s->usual, s->states)) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
 }
 
-static void read_frames(request *q, u64 i, const u8 *row, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
+static void read_frames(request *q, u64 first, const cw_rows *rows, u64 i, bench *b)
 {
-    cw_fault *f = &q->faults[i];
-    u64 bytes = q->places[i].shard->row_size;
+    cw_fault *f = &q->faults[first + i];
+    const cw_place *at = &rows->places[i];
+    u64 bytes = at->shard->row_size;
     for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
         const cw_want *w = &q->wants[k];
         f->wanted = (int)k;
-        int rc = cw_frame_fetch(&q->places[i], row, q->store->frames, w->frame, cw_menus_for(q->plans, &q->places[i], w->frame), frame, fetched, &f->e);
-        if (rc == CW_OK) decode_frame(q, i, w, fetched, frame, s, &f->e);
+        int rc = cw_frame_fetch(rows, i, w->frame, cw_menus_for(q->plans, at, w->frame), b->frame, b->fetched, &f->e);
+        if (rc == CW_OK) decode_frame(q, first + i, w, b, &f->e);
         else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
-        bytes += fetched->job.frame.size;
-        cw_decode_free(&fetched->job);
-        cw_scratch_reset(frame);
+        bytes += b->fetched->job.frame.size;
+        cw_decode_free(&b->fetched->job);
+        cw_scratch_reset(b->frame);
     }
     atomic_fetch_add_explicit(&q->bytes, bytes, memory_order_relaxed);
-}
-
-/* Asking ahead of time: samples in random order are in no cache, and memory answers late. */
-static void expect_row(const request *q, u64 i)
-{
-    const cw_place *at = &q->places[i];
-    __builtin_prefetch(at->shard->base + at->shard->rows + at->row * at->shard->row_size);
 }
 
 #define AHEAD 2
 #define EXPECTED 2048 /* bytes of a frame; the processor itself goes on from there */
 
-static void expect_frame(const request *q, u64 i, const u8 *row)
+/* Asking ahead of time: samples in random order are in no cache, and memory answers late. Small frames are there already. */
+static void expect_frame(const request *q, const cw_rows *rows, u64 i)
 {
-    if (!q->n_wants || q->faults[i].e.reason) return;
-    u64 start = cw_row_offset(row, q->wants[0].frame), end = CW_MIN(cw_row_offset(row, q->wants[0].frame + 1), start + EXPECTED);
-    for (; start < end; start += 64) __builtin_prefetch(q->places[i].shard->base + start);
+    if (i >= rows->n || !q->n_wants || rows->errors[i].reason || rows->covered[i * rows->frames + q->wants[0].frame]) return;
+    u64 start = cw_row_offset(cw_row(rows, i), q->wants[0].frame), end = CW_MIN(cw_row_offset(cw_row(rows, i), q->wants[0].frame + 1), start + EXPECTED);
+    for (; start < end; start += 64) __builtin_prefetch(rows->places[i].shard->base + start);
 }
 
-static void read_samples(request *q, u64 first, u64 n, u8 *rows, u64 stride, cw_fetched *fetched, cw_scratch *frame, cw_scratch *s)
+static void read_samples(request *q, u64 first, const cw_rows *rows, bench *b)
 {
-    for (u64 i = 0; i < n; i++) expect_row(q, first + i);
-    for (u64 i = 0; i < n; i++) {
-        cw_fault *f = &q->faults[first + i];
-        f->wanted = -1;
-        if (!cw_row_read(&q->places[first + i], q->store->row_size, q->store->frames, rows + i * stride, &f->e)) take_row(q, first + i, rows + i * stride);
+    for (u64 i = 0; i < rows->n; i++) {
+        q->faults[first + i].wanted = -1;
+        if (rows->errors[i].reason) q->faults[first + i].e = rows->errors[i];
+        else take_row(q, first + i, cw_row(rows, i));
     }
-    for (u64 i = 0; i < CW_MIN(n, (u64)AHEAD); i++) expect_frame(q, first + i, rows + i * stride);
-    for (u64 i = 0; i < n; i++) {
-        if (i + AHEAD < n) expect_frame(q, first + i + AHEAD, rows + (i + AHEAD) * stride);
-        read_frames(q, first + i, rows + i * stride, fetched, frame, s);
+    for (u64 i = 0; i < AHEAD; i++) expect_frame(q, rows, i);
+    for (u64 i = 0; i < rows->n; i++) {
+        expect_frame(q, rows, i + AHEAD);
+        read_frames(q, first, rows, i, b);
     }
 }
 
 static void read_group(void *ctx, u64 group)
 {
     request *q = ctx;
-    u64 first = group * q->group, n = CW_MIN(q->group, q->n - first), stride = ((u64)q->store->row_size + 15) & ~(u64)7;
-    cw_scratch *memory = cw_scratch_borrow(), *frame = cw_scratch_borrow(), *s = cw_scratch_borrow();
-    u8 *rows = memory ? cw_scratch_take(memory, n * stride + 8) : NULL; /* each with eight bytes in front of it */
-    cw_fetched *fetched = memory ? cw_scratch_take(memory, sizeof *fetched) : NULL;
-    if (rows && fetched && frame && s) read_samples(q, first, n, rows + 8, stride, fetched, frame, s);
+    u64 first = group * q->group, n = CW_MIN(q->group, q->n - first);
+    cw_rows rows = {.places = q->places + first, .n = n, .row_size = q->store->row_size, .frames = q->store->frames};
+    cw_scratch *memory = cw_scratch_borrow();
+    bench b = {.fetched = memory ? cw_scratch_take(memory, sizeof *b.fetched) : NULL, .frame = cw_scratch_borrow(), .s = cw_scratch_borrow()};
+    if (b.fetched && b.frame && b.s && !cw_rows_read(&rows, memory)) read_samples(q, first, &rows, &b);
     else
         for (u64 i = 0; i < n; i++) cw_fail(&q->faults[first + i].e, CW_NOMEM, "memory", 0, 0, 0);
     if (memory) cw_scratch_return(memory);
-    if (frame) cw_scratch_return(frame);
-    if (s) cw_scratch_return(s);
+    if (b.frame) cw_scratch_return(b.frame);
+    if (b.s) cw_scratch_return(b.s);
 }
 
 /* ---- for Python --------------------------------------------------------------------------------------------------------------- */
@@ -223,6 +249,7 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
     if (!q.plans) goto done;
     q.n = (u64)indices.len / 8;
     q.n_wants = (u32)n_wants;
+    q.large = LARGE / CW_MAX(q.n, (u64)1);
     q.places = malloc((q.n + 1) * sizeof *q.places);
     q.faults = calloc(q.n + 1, sizeof *q.faults);
     q.wants = calloc((size_t)n_wants + 1, sizeof *q.wants);
@@ -260,7 +287,7 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
     if (bytes.obj) cw_store64(bytes.buf, cw_load64(bytes.buf) + atomic_load(&q.bytes));
     Py_END_ALLOW_THREADS
     for (Py_ssize_t k = 0; !bad && k < n_wants; k++)
-        if (q.wants[k].list && cw_want_fill(&q.wants[k], q.n)) goto done;
+        if (q.wants[k].bytes && cw_want_fill(&q.wants[k], q.n)) goto done;
     if (bad) {
         result = cw_faults_answer(q.faults, q.n);
     } else if (atomic_load(&q.uneven)) {
@@ -270,7 +297,8 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
         result = Py_None;
     }
 done:
-    cw_wants_release(q.wants, n_wants, q.n);
+    for (stretch *one = atomic_load(&q.stretches), *next; one; one = next) next = one->next, free(one);
+    cw_wants_release(q.wants, n_wants);
     if (bytes.obj) PyBuffer_Release(&bytes);
     for (u32 k = 0; k < q.n_columns; k++) PyBuffer_Release(&q.columns[k].out);
     free(q.columns);

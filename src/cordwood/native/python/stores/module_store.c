@@ -210,30 +210,37 @@ typedef struct { int there; u8 dtype, rank; u64 dims[CW_MAX_RANK]; } shape;
 typedef struct {
     const cw_store *store;
     const cw_place *places;
+    u64 n;
     u32 frame;
     const cw_plan_set *plans;
     shape *shapes;      /* [n] */
     cw_fault *faults;   /* [n] */
 } survey;
 
-static void look_at(void *ctx, u64 i)
+#define LOOKED_AT 16 /* samples that a thread takes at once */
+
+static void look_at(void *ctx, u64 group)
 {
     survey *v = ctx;
-    const cw_store *s = v->store;
-    cw_fault *f = &v->faults[i];
-    shape *found = &v->shapes[i];
-    f->wanted = -1;
+    u64 first = group * LOOKED_AT;
+    cw_rows rows = {.places = v->places + first, .n = CW_MIN((u64)LOOKED_AT, v->n - first), .row_size = v->store->row_size, .frames = v->store->frames};
     cw_scratch *memory = cw_scratch_borrow(), *copy = cw_scratch_borrow();
-    u8 *row = memory ? cw_scratch_take(memory, (size_t)s->row_size + 8) : NULL;
     cw_fetched *fetched = memory ? cw_scratch_take(memory, sizeof *fetched) : NULL;
-    if (!row || !fetched || !copy) {
-        cw_fail(&f->e, CW_NOMEM, "memory", 0, 0, 0);
-    } else if (!cw_row_read(&v->places[i], s->row_size, s->frames, row + 8, &f->e)) {
+    int there = fetched && copy && !cw_rows_read(&rows, memory);
+    for (u64 i = 0; i < rows.n; i++) {
+        cw_fault *f = &v->faults[first + i];
+        shape *found = &v->shapes[first + i];
+        f->wanted = -1;
+        if (!there) cw_fail(&f->e, CW_NOMEM, "memory", 0, 0, 0);
+        else if (rows.errors[i].reason) f->e = rows.errors[i];
+        if (f->e.reason) continue;
         f->wanted = 0;
-        found->there = cw_frame_fetch(&v->places[i], row + 8, s->frames, v->frame, cw_menus_for(v->plans, &v->places[i], v->frame), copy, fetched, &f->e) == CW_OK;
-        found->dtype = fetched->job.frame.dtype;
-        found->rank = fetched->job.frame.rank;
-        memcpy(found->dims, fetched->job.frame.dims, found->rank * sizeof *found->dims);
+        const cw_frame *frame = &fetched->job.frame;
+        found->there = cw_frame_fetch(&rows, i, v->frame, cw_menus_for(v->plans, &rows.places[i], v->frame), copy, fetched, &f->e) == CW_OK;
+        found->dtype = frame->dtype;
+        found->rank = found->there ? frame->rank : 0;
+        memcpy(found->dims, frame->dims, found->rank * sizeof *found->dims);
+        cw_scratch_reset(copy);
     }
     if (memory) cw_scratch_return(memory);
     if (copy) cw_scratch_return(copy);
@@ -270,7 +277,7 @@ PyObject *cw_py_store_shapes(PyObject *self, PyObject *args)
     cw_store *s = cw_store_of(capsule);
     u64 n = (u64)indices.len / 8;
     cw_place *places = malloc((n + 1) * sizeof *places);
-    survey v = {.store = s, .places = places, .frame = frame, .plans = s ? cw_plan_set_of(plans) : NULL};
+    survey v = {.store = s, .places = places, .n = n, .frame = frame, .plans = s ? cw_plan_set_of(plans) : NULL};
     v.shapes = calloc(n + 1, sizeof *v.shapes);
     v.faults = calloc(n + 1, sizeof *v.faults);
     if (!v.plans || !places || !v.shapes || !v.faults || frame >= s->frames) {
@@ -283,7 +290,7 @@ PyObject *cw_py_store_shapes(PyObject *self, PyObject *args)
     int bad = 0;
     Py_BEGIN_ALLOW_THREADS
     cw_guard_prepare();
-    cw_parallel(n, threads, look_at, &v);
+    cw_parallel((n + LOOKED_AT - 1) / LOOKED_AT, threads, look_at, &v);
     for (u64 i = 0; i < n; i++) bad |= v.faults[i].e.reason;
     Py_END_ALLOW_THREADS
     if (bad) {
@@ -320,7 +327,7 @@ PyObject *cw_py_rows_unpack(PyObject *self, PyObject *args)
         return NULL;
     }
     PyObject *rows = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * row_size)), *good = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)count), *result = NULL;
-    u8 *memory = malloc((size_t)row_size + 8);
+    cw_scratch *memory = cw_scratch_borrow();
     void *mapped = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (!rows || !good || !memory) {
         if (!PyErr_Occurred()) PyErr_NoMemory();
@@ -328,23 +335,27 @@ PyObject *cw_py_rows_unpack(PyObject *self, PyObject *args)
         result = PyLong_FromLong(size ? errno : EINVAL);
     } else {
         u8 *to = (u8 *)PyBytes_AsString(rows), *told = (u8 *)PyBytes_AsString(good);
+        int failed = 0;
         shard.base = mapped;
         Py_BEGIN_ALLOW_THREADS
         cw_guard_prepare();
-        for (u64 i = 0; i < count; i++) {
+        for (u64 i = 0; i < count && !failed; i++) {
             cw_place at = {&shard, i};
-            cw_err e = {0};
-            memset(memory, 0, (size_t)row_size + 8);
-            told[i] = !cw_row_read(&at, row_size, frames, memory + 8, &e);
-            memcpy(to + i * row_size, memory + 8, row_size);
+            cw_rows one = {.places = &at, .n = 1, .row_size = row_size, .frames = frames};
+            if (!(failed = cw_rows_read(&one, memory))) {
+                told[i] = !one.errors->reason;
+                if (one.errors->reason == CW_CUT_SHORT) memset(to + i * row_size, 0, row_size);
+                else memcpy(to + i * row_size, one.row, row_size);
+            }
+            cw_scratch_reset(memory);
         }
         Py_END_ALLOW_THREADS
-        result = Py_BuildValue("(OO)", rows, good);
+        result = failed ? PyErr_NoMemory() : Py_BuildValue("(OO)", rows, good);
     }
     if (mapped != MAP_FAILED) munmap(mapped, size);
     Py_XDECREF(rows);
     Py_XDECREF(good);
-    free(memory);
+    if (memory) cw_scratch_return(memory);
     free(shard.leaf);
     return result;
 }

@@ -7,9 +7,9 @@
 
 u8 *cw_want_out(const cw_want *w, u64 sample, const Py_buffer **view)
 {
-    *view = &w->outs[w->per ? sample / w->per : sample];
-    if (!w->per) return (*view)->buf;
-    return (u8 *)(*view)->buf + sample % w->per * ((u64)(*view)->len / (u64)(*view)->shape[0]);
+    u64 one = !w->per ? sample : sample < w->per ? 0 : sample / w->per;
+    *view = &w->outs[one];
+    return (u8 *)(*view)->buf + (sample - one * CW_MAX(w->per, (u64)1)) * w->each[one];
 }
 
 int cw_want_fits(const cw_want *w, const Py_buffer *view, const cw_frame *f)
@@ -29,6 +29,14 @@ int cw_want_fits(const cw_want *w, const Py_buffer *view, const cw_frame *f)
     return (u64)view->len == elements * item * (skip ? (u64)view->shape[0] : 1);
 }
 
+int cw_want_takes(const cw_want *w, u64 sample, const cw_frame *f)
+{
+    if (w->list) return f->rank == 1;
+    if (f->rank != w->rank || f->nbytes > CW_SMALL_ARRAY) return 0;
+    memcpy(w->dims + sample * w->rank, f->dims, w->rank * sizeof *f->dims);
+    return 1;
+}
+
 const cw_box *cw_want_box(const cw_want *w, u64 sample) { return w->boxes ? w->boxes + sample : NULL; }
 
 /* A text, or the bytes where they are none: what to say of those is for the caller. */
@@ -40,8 +48,36 @@ static PyObject *text_of(const char *bytes, Py_ssize_t size)
     return PyBytes_FromStringAndSize(bytes, size);
 }
 
+/* Array after array into the memory that the caller makes for them. */
+static int fill_arrays(const cw_want *w, u64 samples)
+{
+    PyObject *dims = PyBytes_FromStringAndSize((const char *)w->dims, (Py_ssize_t)(samples * w->rank * sizeof *w->dims));
+    PyObject *made = dims ? PyObject_CallFunctionObjArgs(w->make, dims, NULL) : NULL;
+    Py_buffer view = {0};
+    Py_ssize_t next = 0, at = 0;
+    int good = made && PyTuple_Check(made);
+    for (u64 i = 0; good && i < samples; i++) {
+        Py_ssize_t size = (Py_ssize_t)w->sizes[i];
+        while (good && w->bytes[i] && size > view.len - at) {
+            if (view.obj) PyBuffer_Release(&view);
+            view = (Py_buffer){0};
+            good = next < PyTuple_Size(made) && !PyObject_GetBuffer(PyTuple_GetItem(made, next++), &view, PyBUF_WRITABLE);
+            at = 0;
+        }
+        if (!good || !w->bytes[i] || !size) continue;
+        memcpy((u8 *)view.buf + at, w->bytes[i], (size_t)size);
+        at += size;
+    }
+    if (view.obj) PyBuffer_Release(&view);
+    if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "store_read: memory that the arrays do not fit in");
+    Py_XDECREF(made);
+    Py_XDECREF(dims);
+    return good ? 0 : -1;
+}
+
 int cw_want_fill(const cw_want *w, u64 samples)
 {
+    if (w->make) return fill_arrays(w, samples);
     for (u64 i = 0; i < samples; i++) {
         const char *bytes = (const char *)w->bytes[i];
         Py_ssize_t size = (Py_ssize_t)w->sizes[i];
@@ -55,14 +91,15 @@ int cw_want_fill(const cw_want *w, u64 samples)
 
 /* ---- for Python --------------------------------------------------------------------------------------------------------------- */
 
-void cw_wants_release(cw_want *wants, Py_ssize_t n, u64 samples)
+void cw_wants_release(cw_want *wants, Py_ssize_t n)
 {
     for (Py_ssize_t k = 0; wants && k < n; k++) {
         cw_want *w = &wants[k];
         for (Py_ssize_t i = 0; i < w->held; i++)
             if (w->outs[i].obj) PyBuffer_Release(&w->outs[i]);
         free(w->outs);
-        for (u64 i = 0; w->bytes && i < samples; i++) free(w->bytes[i]);
+        free(w->each);
+        free(w->dims);
         free(w->bytes);
         free(w->sizes);
         free(w->boxes);
@@ -113,14 +150,29 @@ static int treat_read(cw_want *w, PyObject *given, Py_ssize_t samples)
     return -1;
 }
 
-static int list_read(cw_want *w, PyObject *list, Py_ssize_t samples)
+/* Bytes of any length, or arrays of any shape. */
+static int sizes_read(cw_want *w, Py_ssize_t samples)
 {
-    w->list = list;
     w->bytes = calloc((size_t)samples + 1, sizeof *w->bytes);
     w->sizes = calloc((size_t)samples + 1, sizeof *w->sizes);
-    if (w->bytes && w->sizes) return 0;
+    w->dims = w->make ? malloc(((size_t)samples * w->rank + 1) * sizeof *w->dims) : NULL;
+    if (w->dims) memset(w->dims, 255, (size_t)samples * w->rank * sizeof *w->dims);
+    if (w->bytes && w->sizes && (w->dims || !w->make)) return 0;
     PyErr_NoMemory();
     return -1;
+}
+
+static int make_read(cw_want *w, PyObject *make, PyObject *rank, Py_ssize_t samples)
+{
+    unsigned long dimensions = PyLong_AsUnsignedLong(rank);
+    if (PyErr_Occurred()) return -1;
+    if (dimensions > CW_MAX_RANK) {
+        PyErr_SetString(PyExc_ValueError, "store_read: arrays of more dimensions than a frame may have");
+        return -1;
+    }
+    w->make = make;
+    w->rank = (u32)dimensions;
+    return sizes_read(w, samples);
 }
 
 static int arrays_read(cw_want *w, PyObject *arrays, u64 samples)
@@ -131,7 +183,8 @@ static int arrays_read(cw_want *w, PyObject *arrays, u64 samples)
         return -1;
     }
     w->outs = calloc(count + 1, sizeof *w->outs);
-    if (!w->outs) {
+    w->each = calloc(count + 1, sizeof *w->each);
+    if (!w->outs || !w->each) {
         PyErr_NoMemory();
         return -1;
     }
@@ -148,6 +201,7 @@ static int arrays_read(cw_want *w, PyObject *arrays, u64 samples)
             PyErr_SetString(PyExc_ValueError, "store_read: an array's first dimension is not the number of its samples");
             return -1;
         }
+        w->each[i] = w->per ? (u64)view->len / (u64)view->shape[0] : 0;
     }
     return 0;
 }
@@ -163,8 +217,10 @@ int cw_want_read(cw_want *w, PyObject *given, const cw_store *s, Py_ssize_t samp
         return -1;
     }
     if (PyList_Check(out)) {
+        w->list = out;
         w->texts = treat == Py_True;
-        return list_read(w, out, samples);
+        return sizes_read(w, samples);
     }
+    if (PyCallable_Check(out)) return make_read(w, out, treat, samples);
     return arrays_read(w, out, (u64)samples) || treat_read(w, treat, samples) ? -1 : 0;
 }
