@@ -1,5 +1,6 @@
 """Types of the native module. An error tuple is (item, reason, field, found, expected, offset, block)."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 # Whatever has the buffer protocol; NumPy's arrays have it, but their types say so only from Python 3.12 on.
@@ -23,6 +24,9 @@ ErrorTuple = tuple[int, int, str, int, int, int, int]
 Treatment = tuple[
     tuple[bytes, int, int, float, bytes, bytes] | None, bool, bool, Buffer | None, int, int, int, int, float
 ]
+
+# Where a wanted frame goes: arrays; a list of bytes or texts; or what makes memory for arrays of these dimensions.
+Out = tuple[Buffer | None, ...] | list[bytes | str | None] | Callable[[bytes], tuple[Buffer, ...]]
 
 def decode_batch(
     frames: tuple[Buffer, ...],
@@ -56,13 +60,15 @@ def store_attach(
     store: Store, number: int, fd: int, size: int, rows_offset: int, table: bytes, sparse: bool, /
 ) -> int: ...
 def store_attach_memory(store: Store, number: int, shard: Buffer, rows_offset: int, table: bytes, /) -> None: ...
+def sample_numbers(numbers: list[Any], count: int, out: Buffer, /) -> bool: ...
+def holds_bytes(values: list[Any], /) -> bool: ...
 def store_advise(store: Store, indices: Buffer, wanted: bytes, /) -> int | tuple[str, list[int]]: ...
 def store_read(
     store: Store,
     indices: Buffer,
     rows: Buffer | None,
     columns: tuple[tuple[int, int, Buffer], ...],
-    wanted: tuple[tuple[int, int, int, tuple[Buffer | None, ...] | list[bytes | None], Treatment | None], ...],
+    wanted: tuple[tuple[int, int, int, Out, Treatment | bool | int | None], ...],
     plans: PlanSet,
     threads: int,
     limit: int,

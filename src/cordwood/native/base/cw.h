@@ -202,7 +202,6 @@ typedef struct {
     u8 value;
     i64 minimum;
     u8 bits, shift;                /* of a code, whatever the value stage */
-    cw_palette palette;
     u8 predict;
     cw_image image;
     u64 lag;
@@ -212,6 +211,7 @@ typedef struct {
     const u8 *block_table;
     u64 header_size;
     u8 is_short;                   /* it has no checksums of its own, and at most one block */
+    cw_palette palette;            /* here, because a short frame without one need not have it copied */
     u64 dims[CW_MAX_RANK];         /* last: what is behind those that there are is neither cleared nor copied */
 } cw_frame;
 
@@ -327,8 +327,16 @@ typedef struct {
     cw_frame frame;                /* last, because it is not cleared */
 } cw_decode_job;
 
-/* The frame is filled by opening it. */
-static inline void cw_decode_clear(cw_decode_job *job) { memset(job, 0, offsetof(cw_decode_job, frame)), job->frame.size = 0; }
+/* All else is filled by opening the frame, by its caller, or by cw_decode_prepare. */
+static inline void cw_decode_clear(cw_decode_job *job)
+{
+    job->plan = NULL;
+    job->chain = NULL;
+    job->lut_memory = NULL;
+    job->offsets = NULL;
+    job->checksums = NULL;
+    job->frame.size = 0;
+}
 
 static inline int cw_is_short(const u8 *frame, u64 size) { return size && frame[0] < CW_MOST_CHAINS; }
 /* Read the header and find the plan, for a short frame in `own` (NULL: it is not there); then, when the caller's array is known to fit, make

@@ -65,7 +65,7 @@ static u64 bare_size(const u8 *p, u64 n)
 
 enum { FORMAT = 1000, WITHOUT_MAGIC = 1 }; /* of ZSTD_dParameter: ZSTD_d_format */
 
-int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_words *words, int bare)
+int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, u64 room, const cw_unpack_words *words, int bare)
 {
     pthread_once(&keys_once, make_keys);
     ZSTD_DCtx *ctx = pthread_getspecific(bare ? bare_key : unpacking_key);
@@ -76,7 +76,7 @@ int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_word
     }
     /* one frame of today's kind (the library may know older ones), nothing after it */
     if (bare ? bare_size(from, n) != n : n < 4 || cw_load32(from) != CW_ZSTD_MAGIC || ZSTD_findFrameCompressedSize(from, n) != n) return 0;
-    size_t got = words ? ZSTD_decompress_usingDDict(ctx, to, size, from, n, words) : ZSTD_decompressDCtx(ctx, to, size, from, n);
+    size_t got = words ? ZSTD_decompress_usingDDict(ctx, to, room, from, n, words) : ZSTD_decompressDCtx(ctx, to, room, from, n);
     return !ZSTD_isError(got) && got == size;
 }
 

@@ -15,8 +15,8 @@ CW_API void cw_unpack_words_free(cw_unpack_words *w);
 
 #define CW_ZSTD_MAGIC 0xFD2FB528u
 
-/* One whole frame of today's kind; `words`: NULL for none; bare: without its magic number. */
-CW_API int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, const cw_unpack_words *words, int bare);
+/* One whole frame of today's kind; `words`: NULL for none; bare: without its magic number; room: bytes that may be written. */
+CW_API int cw_zstd_unpack(const u8 *from, u64 n, u8 *to, u64 size, u64 room, const cw_unpack_words *words, int bare);
 CW_API int cw_lz4_unpack(const u8 *from, u64 n, u8 *to, u64 size);
 /* Return the packed size, 0 when it does not fit in `room` or fails. */
 CW_API u64 cw_zstd_pack(const u8 *from, u64 n, u8 *to, u64 room, int level, const u8 *dictionary, size_t dictionary_size);

@@ -111,6 +111,10 @@ int cw_decode_fill(const cw_decode_job *job, cw_err *e)
 
 /* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
 
+/* Zstandard takes care at every step that is near the end of its room. More of it, for a copy of the plane, makes small planes faster. */
+#define BEHIND 64
+#define WORTH_COPYING ((u64)4 << 10)
+
 /* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies.
  * Planes of image bytes may end along diagonals, with a stride of 0. */
 static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_reader *r, cw_scratch *s, cw_err *e)
@@ -119,7 +123,7 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
     const u8 *modes;
     int rc;
     if ((rc = cw_take(r, n, &modes, CW_BLOCK_SIZE, "plane modes", e))) return rc;
-    cw_plane *coded = cw_scratch_take(s, n * sizeof *coded);
+    cw_plane few[8], *coded = n <= 8 ? few : cw_scratch_take(s, n * sizeof *coded);
     int diagonal = f->predict == CW_PREDICT_MED && f->bits == 8 && f->entropy == CW_HUFFMAN && f->tile_h == 4 && f->tile_w == 4;
     if (!coded) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     u32 n_coded = 0;
@@ -138,7 +142,8 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             for (u64 y = 0; y < p->rows; y++) memcpy(p->data + y * p->stride, from + y * p->cols, p->cols);
             continue;
         }
-        if (!p->data && !(p->data = cw_scratch_take(s, bytes))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        int is_new = !p->data;
+        if (is_new && !(p->data = cw_scratch_take(s, bytes + BEHIND))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         if (mode == CW_ENTROPY) {
             if (diagonal) p->stride = 0;
             coded[n_coded++] = *p;
@@ -152,7 +157,8 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
         if (f->is_short && n == 1) packed = cw_left(r); /* all that is left */
         else if ((rc = cw_read_varint(r, &packed, CW_BLOCK_SIZE, "plane size", e))) return rc;
         if ((rc = cw_take(r, packed, &from, CW_BLOCK_SIZE, "plane", e))) return rc;
-        u8 *to = p->stride == p->cols ? p->data : cw_scratch_take(s, bytes);
+        u8 *to = is_new || (p->stride == p->cols && bytes > WORTH_COPYING) ? p->data : cw_scratch_take(s, bytes + BEHIND);
+        u64 room = bytes + (is_new || to != p->data ? BEHIND : 0);
         if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         u64 offset = (u64)(from - r->origin);
         if (mode == CW_MODE_LZ4) {
@@ -162,10 +168,11 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             if (mode == CW_MODE_ZSTD_DICT && (!plan || !plan->dictionary_size))
                 return cw_fail(e, CW_PLAN_MISMATCH, "the plan's dictionary", 0, 1, offset);
             if (plan && !plan->unpack_words) return cw_fail(e, CW_ZSTD, "the plan's dictionary", plan->dictionary_size, 0, offset);
-            if (!cw_zstd_unpack(from, packed, to, bytes, plan ? plan->unpack_words : NULL, f->is_short))
+            if (!cw_zstd_unpack(from, packed, to, bytes, room, plan ? plan->unpack_words : NULL, f->is_short))
                 return cw_fail(e, CW_ZSTD, "zstd plane", packed, bytes, offset);
         }
-        if (to != p->data)
+        if (to != p->data && p->stride == p->cols) memcpy(p->data, to, bytes);
+        else if (to != p->data)
             for (u64 y = 0; y < p->rows; y++) memcpy(p->data + y * p->stride, to + y * p->cols, p->cols);
     }
     if (n_coded && (rc = cw_entropy_decode(coded, n_coded, f->entropy, f->tile_h, f->tile_w, job->plan, r, s, e))) return rc;

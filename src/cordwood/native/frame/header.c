@@ -324,7 +324,10 @@ int cw_short_parse(cw_frame *f, const cw_menu *m, const cw_chain **chain, const 
     int rc;
     if (data[0] >= m->n || !m->chain[data[0]].has_short) return cw_fail(e, CW_CHAIN, "chain of a short frame", data[0], m->n, 0);
     *chain = &m->chain[data[0]];
-    memcpy(f, &(*chain)->frame, offsetof(cw_frame, dims) + m->rank * sizeof *f->dims);
+    const cw_frame *template = &(*chain)->frame;
+    memcpy(f, template, offsetof(cw_frame, palette));
+    if (template->value == CW_VALUE_PALETTE) f->palette = template->palette;
+    for (unsigned i = 0; i < m->rank; i++) f->dims[i] = template->dims[i];
     f->data = data;
     f->size = size;
     cw_reader reader = {data + 1, data + size, data}, *r = &reader;

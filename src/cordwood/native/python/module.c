@@ -80,6 +80,8 @@ static PyMethodDef methods[] = {
     {"store_new", cw_py_store_new, METH_VARARGS, "store_new(firsts, row_size, frames, usual_states) -> handle"},
     {"store_attach", cw_py_store_attach, METH_VARARGS, "store_attach(handle, number, fd, size, rows_offset, table, sparse) -> errno"},
     {"store_attach_memory", cw_py_store_attach_memory, METH_VARARGS, "store_attach_memory(handle, number, shard, rows_offset, table)"},
+    {"sample_numbers", cw_py_sample_numbers, METH_VARARGS, "sample_numbers(list, count, out) -> bool"},
+    {"holds_bytes", cw_py_holds_bytes, METH_O, "holds_bytes(list) -> bool"},
     {"store_advise", cw_py_store_advise, METH_VARARGS, "store_advise(handle, indices, wanted) -> bytes | (what, list)"},
     {"store_read", cw_py_store_read, METH_VARARGS, "store_read(handle, indices, rows, columns, wanted, plans, threads, limit, bytes) -> None | (what, list)"},
     {"store_shapes", cw_py_store_shapes, METH_VARARGS, "store_shapes(handle, indices, frame, plans, threads) -> list | (what, list)"},

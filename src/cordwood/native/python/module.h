@@ -29,6 +29,8 @@ CW_API PyObject *cw_py_distinct(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_new(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_attach(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_attach_memory(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_sample_numbers(PyObject *self, PyObject *args);
+CW_API PyObject *cw_py_holds_bytes(PyObject *self, PyObject *list);
 CW_API PyObject *cw_py_store_advise(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_read(PyObject *self, PyObject *args);
 CW_API PyObject *cw_py_store_shapes(PyObject *self, PyObject *args);

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from cordwood.errors import FormatError, UsageError
+from cordwood.native import _native
 from cordwood.store.format.rows import unpack_states
 from cordwood.store.reading.encoded_images import decode_batches
 from cordwood.store.reading.image_treatment import Seeds
@@ -168,7 +169,7 @@ class Assembler:
         arrays = found.arrays[at]
         if (leaf.node.kind == "tensor" and leaf.store_as is None) or leaf.number in self.pictures:
             return arrays  # type: ignore[return-value] # a list: they were not asked for together
-        if leaf.node.kind == "str" and bytes not in set(map(type, arrays)):
+        if leaf.node.kind == "str" and isinstance(arrays, list) and not _native.holds_bytes(arrays):
             return arrays  # type: ignore[return-value] # texts, and None where there is none
         return [None if array is None else self._value(numbers, i, leaf, array) for i, array in enumerate(arrays)]
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 from cordwood.errors import UsageError
+from cordwood.native import _native
 
 Numbers = npt.NDArray[np.int64]
 Choice = range | Numbers
@@ -32,8 +33,12 @@ def positions(choice: Choice) -> Numbers:
 
 def numbers_of(choice: Choice, indices: Any) -> Numbers:
     """The samples at these places among the chosen ones; negative ones count from the end, bools are a mask."""
-    given = _as_array(indices)
     count = len(choice)
+    if type(indices) is list:  # what most loaders ask with
+        given = np.empty(len(indices), np.int64)
+        if _native.sample_numbers(indices, count, given):
+            return _chosen(choice, given)
+    given = _as_array(indices)
     if given.dtype == np.bool_:
         if len(given) != count:
             raise UsageError(f"a mask of {len(given)} bools for {count} samples: it needs one for each")
@@ -47,7 +52,10 @@ def numbers_of(choice: Choice, indices: Any) -> Numbers:
         if len(wrong):
             raise IndexError(f"sample {wrong[0]} of {count}")
         wide = np.where(wide < 0, wide + count, wide)
-    given = np.ascontiguousarray(wide)
+    return _chosen(choice, np.ascontiguousarray(wide))
+
+
+def _chosen(choice: Choice, given: Numbers) -> Numbers:
     if isinstance(choice, range):
         return given if choice.start == 0 and choice.step == 1 else given * choice.step + choice.start
     return np.asarray(choice[given])

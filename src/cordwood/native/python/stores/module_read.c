@@ -47,18 +47,18 @@ typedef struct {
     cw_fetched *fetched;
     cw_scratch *frame, *s; /* for a frame, and for what its blocks need beside it */
     u8 *room;              /* for bytes: what is left of a stretch */
-    u64 left;
+    u64 left, bytes;       /* bytes: that were read */
 } bench;
 
 #define STRETCH ((u64)16 << 10)
 
-static u8 *take_room(request *q, bench *b, u64 n)
+static u8 *take_room(request *q, bench *b, u64 n, cw_err *e)
 {
     n = (n + 7) & ~(u64)7; /* elements where they like to be */
     if (n > b->left || !b->room) {
-        u64 size = CW_MAX(n, STRETCH);
-        stretch *fresh = malloc(sizeof *fresh + size);
-        if (!fresh) return NULL;
+        u64 size = CW_MAX(n, STRETCH), before = atomic_fetch_add(&q->allocated, size);
+        stretch *fresh = before + size > q->limit ? NULL : malloc(sizeof *fresh + size);
+        if (!fresh) return cw_fail(e, before + size > q->limit ? CW_LIMIT : CW_NOMEM, "memory for bytes", before + size, q->limit, 0), NULL;
         fresh->next = atomic_load(&q->stretches);
         while (!atomic_compare_exchange_weak(&q->stretches, &fresh->next, fresh)) {}
         b->room = (u8 *)(fresh + 1);
@@ -72,10 +72,8 @@ static u8 *take_room(request *q, bench *b, u64 n)
 /* Memory for bytes whose number only the frame tells. */
 static u8 *new_bytes(request *q, bench *b, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
 {
-    u64 before = atomic_fetch_add_explicit(&q->allocated, f->nbytes, memory_order_relaxed);
     if (!cw_want_takes(w, sample, f)) cw_fail(e, CW_OUT_SHAPE, w->list ? "rank of bytes" : "out", f->rank, w->list ? 1 : w->rank, 0);
-    else if (before + f->nbytes > q->limit) cw_fail(e, CW_LIMIT, "memory for bytes", before + f->nbytes, q->limit, 0);
-    else if (!(w->bytes[sample] = take_room(q, b, f->nbytes))) cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+    else w->bytes[sample] = take_room(q, b, f->nbytes, e);
     w->sizes[sample] = f->nbytes;
     return w->bytes[sample];
 }
@@ -153,18 +151,17 @@ static void read_frames(request *q, u64 first, const cw_rows *rows, u64 i, bench
 {
     cw_fault *f = &q->faults[first + i];
     const cw_place *at = &rows->places[i];
-    u64 bytes = at->shard->row_size;
+    b->bytes += at->shard->row_size;
     for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
         const cw_want *w = &q->wants[k];
         f->wanted = (int)k;
         int rc = cw_frame_fetch(rows, i, w->frame, cw_menus_for(q->plans, at, w->frame), b->frame, b->fetched, &f->e);
         if (rc == CW_OK) decode_frame(q, first + i, w, b, &f->e);
         else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
-        bytes += b->fetched->job.frame.size;
+        b->bytes += b->fetched->job.frame.size;
         cw_decode_free(&b->fetched->job);
         cw_scratch_reset(b->frame);
     }
-    atomic_fetch_add_explicit(&q->bytes, bytes, memory_order_relaxed);
 }
 
 #define AHEAD 2
@@ -202,6 +199,7 @@ static void read_group(void *ctx, u64 group)
     if (b.fetched && b.frame && b.s && !cw_rows_read(&rows, memory)) read_samples(q, first, &rows, &b);
     else
         for (u64 i = 0; i < n; i++) cw_fail(&q->faults[first + i].e, CW_NOMEM, "memory", 0, 0, 0);
+    atomic_fetch_add_explicit(&q->bytes, b.bytes, memory_order_relaxed);
     if (memory) cw_scratch_return(memory);
     if (b.frame) cw_scratch_return(b.frame);
     if (b.s) cw_scratch_return(b.s);
@@ -281,7 +279,7 @@ PyObject *cw_py_store_read(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     cw_guard_prepare();
     /* groups, so that tiny samples do not wait for each other at the counter; several a thread, so that none waits at the end */
-    q.group = CW_MAX((u64)1, CW_MIN(q.n / (8 * (u64)CW_MAX(threads, 1)), (u64)16));
+    q.group = CW_MAX((u64)1, CW_MIN(q.n / (8 * (u64)CW_MAX(threads, 1)), (u64)32));
     cw_parallel((q.n + q.group - 1) / q.group, threads, read_group, &q);
     for (u64 i = 0; i < q.n; i++) bad |= q.faults[i].e.reason;
     if (bytes.obj) cw_store64(bytes.buf, cw_load64(bytes.buf) + atomic_load(&q.bytes));

@@ -190,6 +190,37 @@ PyObject *cw_find_places(const cw_store *s, const Py_buffer *indices, cw_place *
     return missing;
 }
 
+/* holds_bytes(list) -> whether one of them is bytes */
+PyObject *cw_py_holds_bytes(PyObject *self, PyObject *list)
+{
+    (void)self;
+    int found = 0;
+    for (Py_ssize_t i = 0, n = PyList_Check(list) ? PyList_Size(list) : 0; i < n && !found; i++) found = PyBytes_Check(PyList_GetItem(list, i));
+    return PyBool_FromLong(found);
+}
+
+/* sample_numbers(list, count, out) -> whether all of the list are ints from -count up to count; `out` has them then, counted from the start */
+PyObject *cw_py_sample_numbers(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *list;
+    Py_buffer out;
+    long long count;
+    if (!PyArg_ParseTuple(args, "O!Lw*", &PyList_Type, &list, &count, &out)) return NULL;
+    Py_ssize_t n = PyList_Size(list);
+    int good = out.len == n * 8;
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        PyObject *one = PyList_GetItem(list, i);
+        int over = 1;
+        long long number = PyLong_CheckExact(one) ? PyLong_AsLongLongAndOverflow(one, &over) : 0;
+        if (number < 0) number += count;
+        good = !over && number >= 0 && number < count;
+        cw_store64((u8 *)out.buf + 8 * i, (u64)number);
+    }
+    PyBuffer_Release(&out);
+    return PyBool_FromLong(good);
+}
+
 PyObject *cw_faults_answer(const cw_fault *faults, u64 n)
 {
     PyObject *list = PyList_New(0);
