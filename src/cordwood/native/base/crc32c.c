@@ -9,12 +9,14 @@
 #include <nmmintrin.h>
 #define CRC_TARGET __attribute__((target("sse4.2")))
 #define CRC64(c, v) ((u32)_mm_crc32_u64((c), (v)))
+#define CRC32(c, v) _mm_crc32_u32((c), (v))
 #define CRC8(c, v) _mm_crc32_u8((c), (v))
 #define HAS_CRC __builtin_cpu_supports("sse4.2")
 #elif defined(__aarch64__)
 #include <arm_acle.h>
 #define CRC_TARGET __attribute__((target("+crc")))
 #define CRC64(c, v) __crc32cd((c), (v))
+#define CRC32(c, v) __crc32cw((c), (v))
 #define CRC8(c, v) __crc32cb((c), (v))
 #if defined(__linux__)
 #include <sys/auxv.h>
@@ -75,6 +77,7 @@ CRC_TARGET static u32 by_instruction(u32 c, const u8 *p, size_t n)
     THREE_LANES(MIDDLE_LANE, &skip_middle)
     THREE_LANES(SHORT_LANE, &skip_short)
     for (; n >= 8; n -= 8, p += 8) c = CRC64(c, cw_load64(p));
+    if (n >= 4) c = CRC32(c, cw_load32(p)), n -= 4, p += 4;
     for (; n; n--) c = CRC8(c, *p++);
     return c;
 }

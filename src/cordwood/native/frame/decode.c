@@ -111,9 +111,7 @@ int cw_decode_fill(const cw_decode_job *job, cw_err *e)
 
 /* ---- planes of a block ----------------------------------------------------------------------------------------------------------- */
 
-/* Zstandard takes care at every step that is near the end of its room. More of it, for a copy of the plane, makes small planes faster. */
-#define BEHIND 64
-#define WORTH_COPYING ((u64)4 << 10)
+#define WORTH_COPYING ((u64)4 << 10) /* bytes of a plane that is unpacked elsewhere, where there is more room */
 
 /* Gives every plane its bytes. On entry planes[i].data is where plane i shall be, or NULL: then a raw plane is used where it lies.
  * Planes of image bytes may end along diagonals, with a stride of 0. */
@@ -143,7 +141,7 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
             continue;
         }
         int is_new = !p->data;
-        if (is_new && !(p->data = cw_scratch_take(s, bytes + BEHIND))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        if (is_new && !(p->data = cw_scratch_take(s, bytes + CW_BEHIND))) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         if (mode == CW_ENTROPY) {
             if (diagonal) p->stride = 0;
             coded[n_coded++] = *p;
@@ -157,8 +155,9 @@ static int read_planes(const cw_decode_job *job, cw_plane *planes, u32 n, cw_rea
         if (f->is_short && n == 1) packed = cw_left(r); /* all that is left */
         else if ((rc = cw_read_varint(r, &packed, CW_BLOCK_SIZE, "plane size", e))) return rc;
         if ((rc = cw_take(r, packed, &from, CW_BLOCK_SIZE, "plane", e))) return rc;
-        u8 *to = is_new || (p->stride == p->cols && bytes > WORTH_COPYING) ? p->data : cw_scratch_take(s, bytes + BEHIND);
-        u64 room = bytes + (is_new || to != p->data ? BEHIND : 0);
+        int fits = is_new || (p->data == job->out && p->stride == p->cols && bytes == f->nbytes && job->behind);
+        u8 *to = fits || (p->stride == p->cols && bytes > WORTH_COPYING) ? p->data : cw_scratch_take(s, bytes + CW_BEHIND);
+        u64 room = bytes + (fits || to != p->data ? CW_BEHIND : 0);
         if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         u64 offset = (u64)(from - r->origin);
         if (mode == CW_MODE_LZ4) {

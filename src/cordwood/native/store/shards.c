@@ -12,7 +12,7 @@ static int copy_up_to(cw_fetched *f, u64 end, cw_err *e)
     return CW_OK;
 }
 
-int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e)
+int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, const cw_menus *menus, cw_scratch *s, cw_fetched *f, cw_err *e)
 {
     const u8 *row = cw_row(r, i), *copy = r->covered[i * r->frames + k];
     u64 start = cw_row_offset(row, k), size = cw_row_offset(row, k + 1) - start;
@@ -22,7 +22,7 @@ int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s
     if (copy) { /* it is the frame that was written: the row's checksum says so */
         f->copied = size;
         if (!cw_is_short(copy, size)) return cw_fail(e, CW_ROW_TAG, "first byte of a frame that the row covers", copy[0], CW_MOST_CHAINS - 1, start);
-        return cw_decode_open(&f->job, copy, size, menus.all, menus.n, menus.own, e);
+        return cw_decode_open(&f->job, copy, size, menus->all, menus->n, menus->own, e);
     }
     f->copied = 0;
     f->start = start;
@@ -38,7 +38,7 @@ int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s
     }
     /* nothing behind the header is looked at while it is read */
     if (!is_short && f->copied < size && cw_load32(f->room + HEADER_SIZE_AT) > f->copied && (rc = copy_up_to(f, size, e))) return rc;
-    if ((rc = cw_decode_open(&f->job, f->room, size, menus.all, menus.n, menus.own, e)) || is_short) return rc;
+    if ((rc = cw_decode_open(&f->job, f->room, size, menus->all, menus->n, menus->own, e)) || is_short) return rc;
     found = cw_load32(f->room + f->job.frame.header_size - 4);
     return found == expected ? CW_OK : cw_fail(e, CW_ROW_TAG, "header checksum of the frame", found, expected, start);
 }

@@ -73,7 +73,7 @@ typedef struct {
 typedef struct { const cw_menu *all; size_t n; const cw_menu *own; } cw_menus;
 
 /* Reads the header of frame k of row i, which is right, and finds its plan; CW_NO_FRAME if the sample has none. */
-CW_API int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, cw_menus menus, cw_scratch *s, cw_fetched *f, cw_err *e);
+CW_API int cw_frame_fetch(const cw_rows *r, u64 i, u32 k, const cw_menus *menus, cw_scratch *s, cw_fetched *f, cw_err *e);
 /* When the job is prepared: stored elements go straight to where they are wanted, and are checked there; returns -1 if that was not
  * possible. Then the rest is copied with cw_frame_complete, and decoded block by block. */
 CW_API int cw_frame_direct(cw_fetched *f, cw_err *e);

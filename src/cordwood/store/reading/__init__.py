@@ -8,7 +8,6 @@ Reading order:
 * ``native_errors`` - errors of the native reader as exceptions that name the shard, the sample and the field
 * ``buffers`` - memory for batches, reused when the last tensor over it is gone
 * ``image_treatment`` - what happens to an image while it is decoded: crop, resize, normalise, channels last
-* ``ragged`` - memory for small arrays of different shapes
 * ``reader`` - rows, columns and arrays of samples, in one native call per batch
 * ``encoded_images`` - images that are stored as JPEG or PNG files, decoded on threads
 * ``rebuild`` - puts values back into the structure of a sample

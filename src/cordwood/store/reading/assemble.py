@@ -170,7 +170,7 @@ class Assembler:
         if (leaf.node.kind == "tensor" and leaf.store_as is None) or leaf.number in self.pictures:
             return arrays  # type: ignore[return-value] # a list: they were not asked for together
         if leaf.node.kind == "str" and isinstance(arrays, list) and not _native.holds_bytes(arrays):
-            return arrays  # type: ignore[return-value] # texts, and None where there is none
+            return arrays  # texts, and None where there is none
         return [None if array is None else self._value(numbers, i, leaf, array) for i, array in enumerate(arrays)]
 
     def _value(self, numbers: Numbers, position: int, leaf: Leaf, array: torch.Tensor | bytes | str) -> Any:

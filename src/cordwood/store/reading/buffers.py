@@ -22,8 +22,10 @@ import numpy.typing as npt
 import torch
 import torch.utils.data
 
+from cordwood.codecs import DTYPES
 from cordwood.common.resources import physical_memory
 from cordwood.errors import FormatError, Reason
+from cordwood.store.values.arrays import known
 
 Bytes = npt.NDArray[np.uint8]
 # Memory of a shape: as NumPy has the dtype and as torch has it. Gives the tensor, and an array that shows its memory.
@@ -33,6 +35,9 @@ _WORTH_KEEPING = 64 << 10  # what is smaller, malloc itself keeps for reuse
 _HUGE = 4 << 20
 _MOST_OF_A_SIZE = 512
 _MOST, _MOST_IN_A_WORKER = 1 << 30, 64 << 20
+# Bytes of an array that lies in one memory with the others of its batch, because memory for each takes longer than
+# decoding it. Who keeps one keeps them all, so larger ones lie apart.
+_MOST_TOGETHER = 4096
 
 _idle: dict[int, deque[Bytes]] = {}
 
@@ -82,6 +87,54 @@ def check_memory(shape: tuple[int, ...], itemsize: int, where: str, *named: obje
             "the store is damaged, or made for a larger machine; ask for fewer samples at once",
             Reason.LIMIT,
         )
+
+
+class Ragged:
+    """The arrays of a leaf that have `rank` dimensions, in batches of `per`; 0: each has memory of its own.
+
+    Until they are decoded only the frames tell their shapes. Then the native reader calls this for memory in which the
+    arrays of all samples fit, one after the other; `arrays` is what the caller gets of each batch.
+    """
+
+    def __init__(self, field: str, dtype: str, rank: int, per: int, allocate: Allocate) -> None:
+        self.arrays: list[Any] = []  # a tensor, or a list of tensors and None, of each batch
+        self._field, self._rank, self._per, self._allocate = field, rank, per, allocate
+        self._carrier, self._dtype = DTYPES[dtype].numpy, known(dtype)
+
+    def __call__(self, dims: bytes) -> tuple[npt.NDArray[Any], ...]:
+        """Memory for samples of these dimensions, which are -1 where a sample has no array."""
+        shapes = np.frombuffer(dims, np.int64).reshape(-1, self._rank)
+        memory: list[npt.NDArray[Any]] = []
+        per = self._per or len(shapes)
+        for start in range(0, len(shapes), per):
+            self.arrays.append(self._batch(shapes[start : start + per], memory))
+        return tuple(memory)
+
+    def _batch(
+        self, shapes: npt.NDArray[np.int64], memory: list[npt.NDArray[Any]]
+    ) -> torch.Tensor | list[torch.Tensor | None]:
+        there = shapes[:, 0] >= 0
+        present = shapes if there.all() else shapes[there]
+        if self._per and len(present) and (present[:, 1:] == present[0, 1:]).all():
+            lengths, rest = present[:, 0], tuple(present[0, 1:].tolist())
+            longest = int(lengths.max())
+            if len(present) == len(shapes) and longest == lengths.min():
+                return self._new((len(shapes), longest, *rest), memory)
+            if longest * math.prod(rest) * self._carrier.itemsize <= _MOST_TOGETHER:
+                whole = self._new((int(lengths.sum()), *rest), memory)
+                # Not the parts of a tensor that autograd knows: nobody else sees the whole one.
+                parts = whole.unsafe_split_with_sizes(lengths.tolist())
+                if present is shapes:
+                    return list(parts)
+                rest_of = iter(parts)
+                return [next(rest_of) if one else None for one in there.tolist()]
+        return [self._new(tuple(shape), memory) if shape[0] >= 0 else None for shape in shapes.tolist()]
+
+    def _new(self, shape: tuple[int, ...], memory: list[npt.NDArray[Any]]) -> torch.Tensor:
+        check_memory(shape, self._carrier.itemsize, "field %r", self._field)
+        tensor, array = self._allocate(shape, self._carrier, self._dtype)
+        memory.append(array)
+        return tensor
 
 
 def _block(nbytes: int) -> Bytes:

@@ -22,10 +22,9 @@ from cordwood.common.resources import default_threads, physical_memory
 from cordwood.errors import FormatError, Reason, UsageError
 from cordwood.native import _native
 from cordwood.store.format.rows import MOST_APART
-from cordwood.store.reading.buffers import Allocate, check_memory, new_tensor, release
+from cordwood.store.reading.buffers import Allocate, Ragged, check_memory, new_tensor, release
 from cordwood.store.reading.image_treatment import Seeds, Treated, Treatment
 from cordwood.store.reading.native_errors import OUT_SHAPE, fault_error
-from cordwood.store.reading.ragged import Ragged
 from cordwood.store.reading.selection import Numbers
 from cordwood.store.reading.shards import Shards
 from cordwood.store.schema.node import ARRAYS
@@ -202,6 +201,7 @@ class Reader:
         values = [np.empty(count, self.layout.column_dtypes[leaf.column]) for leaf in columns]
         places = tuple((*self._column_places[leaf.column], out) for leaf, out in zip(columns, values, strict=True))
         for _ in range(3 * len(frames) + 2):
+            asked = frozenset(self._ragged)  # before: another thread may see at the same time that shapes differ
             outs = [self._outs(numbers, leaf, per, seeds, delivery) for leaf in frames]
             wanted = tuple(
                 (leaf.frame, self._accepted[leaf.frame], out.per, out.native, out.treat)
@@ -222,7 +222,6 @@ class Reader:
                     )
                     for start in range(0, count, per)
                 ]
-            asked = frozenset(self._ragged)
             for which, fault in faults:
                 leaf = frames[which] if which >= 0 else None
                 if leaf is None or fault[1] != OUT_SHAPE or leaf.node.kind not in ARRAYS:

@@ -73,7 +73,7 @@ static u8 *take_room(request *q, bench *b, u64 n, cw_err *e)
 static u8 *new_bytes(request *q, bench *b, u64 sample, const cw_want *w, const cw_frame *f, cw_err *e)
 {
     if (!cw_want_takes(w, sample, f)) cw_fail(e, CW_OUT_SHAPE, w->list ? "rank of bytes" : "out", f->rank, w->list ? 1 : w->rank, 0);
-    else w->bytes[sample] = take_room(q, b, f->nbytes, e);
+    else w->bytes[sample] = take_room(q, b, f->nbytes + CW_BEHIND, e);
     w->sizes[sample] = f->nbytes;
     return w->bytes[sample];
 }
@@ -122,6 +122,7 @@ static void decode_frame(request *q, u64 sample, const cw_want *w, bench *b, cw_
     const Py_buffer *view = NULL;
     cw_decode_job *job = &b->fetched->job;
     job->limit = q->limit;
+    job->behind = w->bytes ? CW_BEHIND : 0;
     job->out = w->bytes ? new_bytes(q, b, sample, w, &job->frame, e) : cw_want_out(w, sample, &view);
     if (e->reason) return;
     if (view && !cw_want_fits(w, view, &job->frame)) {
@@ -155,7 +156,8 @@ static void read_frames(request *q, u64 first, const cw_rows *rows, u64 i, bench
     for (u32 k = 0; k < q->n_wants && !f->e.reason; k++) {
         const cw_want *w = &q->wants[k];
         f->wanted = (int)k;
-        int rc = cw_frame_fetch(rows, i, w->frame, cw_menus_for(q->plans, at, w->frame), b->frame, b->fetched, &f->e);
+        cw_menus menus = cw_menus_for(q->plans, at, w->frame);
+        int rc = cw_frame_fetch(rows, i, w->frame, &menus, b->frame, b->fetched, &f->e);
         if (rc == CW_OK) decode_frame(q, first + i, w, b, &f->e);
         else if (rc == CW_NO_FRAME) atomic_store_explicit(&q->uneven, 1, memory_order_relaxed);
         b->bytes += b->fetched->job.frame.size;

@@ -267,7 +267,8 @@ static void look_at(void *ctx, u64 group)
         if (f->e.reason) continue;
         f->wanted = 0;
         const cw_frame *frame = &fetched->job.frame;
-        found->there = cw_frame_fetch(&rows, i, v->frame, cw_menus_for(v->plans, &rows.places[i], v->frame), copy, fetched, &f->e) == CW_OK;
+        cw_menus menus = cw_menus_for(v->plans, &rows.places[i], v->frame);
+        found->there = cw_frame_fetch(&rows, i, v->frame, &menus, copy, fetched, &f->e) == CW_OK;
         found->dtype = frame->dtype;
         found->rank = found->there ? frame->rank : 0;
         memcpy(found->dims, frame->dims, found->rank * sizeof *found->dims);
