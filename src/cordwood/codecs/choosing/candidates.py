@@ -63,7 +63,9 @@ def try_all(trial: Trial, samples: Sequence[Array], levels: tuple[Palette, bytes
     whole = tuple(stage for stage in best if not isinstance(stage, Planes | Predict))
     layouts = [best, whole, (), (Narrow(),) if dtype.kind in ("bool", "integer") else ()]
     if trial.is_menu and dtype.itemsize == 1:
-        layouts = [best, (), value]  # of bytes the other one is hardly different
+        layouts = [best, ()]
+        if any(_has_few_bits(array) for array in samples):  # codes of bytes are bytes else
+            layouts.append(value)
     for layout in dict.fromkeys(layouts):
         size = trial.consider((*layout, Zstd(3))).sizes.sum()
         if goal == "small" and size < 1.3 * fewest:  # the slow levels are tried only where they may win
@@ -124,6 +126,11 @@ def _layouts(samples: Sequence[Array], dtype: DType, value: Stages, goal: Goal) 
     return layouts
 
 
+def _has_few_bits(array: Array) -> bool:
+    """Whether narrow makes less than bytes of an array of bytes."""
+    return int(array.max()) - int(array.min()) <= 1
+
+
 def _predictions(samples: Sequence[Array]) -> list[Predict]:
     """Geometries that the shapes allow: rows and columns of at least eight."""
     shapes = {array.shape for array in samples}
@@ -134,6 +141,8 @@ def _predictions(samples: Sequence[Array]) -> list[Predict]:
     if all(len(shape) >= 3 and shape[-3] >= 8 and shape[-2] >= 8 and 2 <= shape[-1] <= 32 for shape in shapes):
         color = "green" if all(shape[-1] in (3, 4) for shape in shapes) else "previous"
         found += [Predict("med", "hwc", color), Predict("med", "hwc")]
+    if found and all(shape[-3] in (3, 4) for shape in shapes):
+        return found  # the channels one by one: as rows of one tall image they are no smaller
     if all(len(shape) >= 2 and shape[-2] >= 8 and shape[-1] >= 8 for shape in shapes):
         found.append(Predict("med", "hw"))
     return found

@@ -13,7 +13,7 @@ from cordwood.codecs.choosing.candidates import for_other_data, try_all
 from cordwood.codecs.choosing.owning import try_owning, with_tables
 from cordwood.codecs.choosing.palettes import has_levels, palette_of
 from cordwood.codecs.choosing.sample import sample
-from cordwood.codecs.choosing.trial import Trial
+from cordwood.codecs.choosing.trial import Trial, Tried
 from cordwood.codecs.dtypes import DTYPES, Array, DType, dtype_of, plain
 from cordwood.codecs.plan import GOALS, Goal, Plan
 from cordwood.codecs.stages.palette import Palette
@@ -22,6 +22,7 @@ from cordwood.common.arguments import one_of
 from cordwood.errors import UsageError
 
 _SMALL = 16384  # bytes of arrays that have short frames, and for which what a plan owns counts
+_LARGE_FRAME = 32768  # bytes
 _MOST_CHAINS = 6  # chosen for the sample; more make encoding slower
 _WORTH_A_CHAIN = 0.002  # of the bytes of all samples
 _SHORT_SIDE = 8  # images are at least as wide and high
@@ -67,7 +68,8 @@ def plan(
         try_all(trial, samples, palette_of(samples, kind, own=False))
         return Plan(goal, kind.name, (trial.best().chain,))
     small = any(0 < array.nbytes <= _SMALL for array in listed)
-    return _menu(samples, kind, goal, shape, has_small=small)
+    mean = sum(array.nbytes for array in listed) / sum(array.size > 0 for array in listed)
+    return _menu(samples, kind, goal, shape, has_small=small, mean=mean)
 
 
 def _common_shape(arrays: Sequence[Array]) -> Shape | None:
@@ -78,8 +80,10 @@ def _common_shape(arrays: Sequence[Array]) -> Shape | None:
     return tuple(found.pop() if len(found) == 1 else None for found in sizes)
 
 
-def _menu(samples: Sequence[Array], dtype: DType, goal: Goal, shape: Shape | None, *, has_small: bool) -> Plan:
-    """The chains from which each array of such kinds takes the one that suits it best."""
+def _menu(
+    samples: Sequence[Array], dtype: DType, goal: Goal, shape: Shape | None, *, has_small: bool, mean: float
+) -> Plan:
+    """The chains from which each array of such kinds, of so many bytes on average, takes the one that suits it best."""
     trial = Trial(samples, dtype, goal, shape, is_menu=True)
     for alike in _groups(samples):
         levels = palette_of(alike, dtype, own=True)
@@ -89,11 +93,19 @@ def _menu(samples: Sequence[Array], dtype: DType, goal: Goal, shape: Shape | Non
     if has_small:
         try_owning(trial, samples)
     chosen = _chosen(trial)
-    kept = [chain if chain.assets.encoded or has_small else with_tables(chain, trial) for chain in chosen]
+    kept = [one.chain for one in chosen]
+    if not has_small:
+        kept = [with_tables(one.chain, trial) if _needs_tables(one, trial, mean) else one.chain for one in chosen]
     there = [chain.stages for chain in kept if not chain.assets.encoded]
     others = [stages for stages in for_other_data(_groups(samples)[0], dtype, goal) if stages not in there]
     kept += [Chain(stages).with_short(dtype.name, shape) for stages in others]
     return Plan(goal, dtype.name, tuple(kept), shape)
+
+
+def _needs_tables(tried: Tried, trial: Trial, mean: float) -> bool:
+    """Whether tables of the plan's can matter: in a large frame, which has its own, they are hardly a hundredth."""
+    size = mean * tried.sizes.sum() / trial.nbytes.sum()
+    return not tried.chain.assets.encoded and size < _LARGE_FRAME
 
 
 def _groups(samples: Sequence[Array]) -> list[list[Array]]:
@@ -120,7 +132,7 @@ def _try_levels(trial: Trial, samples: Sequence[Array]) -> None:
         try_all(trial, best, palette_of(best, trial.dtype, own=True) or (Palette(axis), b""))
 
 
-def _chosen(trial: Trial) -> list[Chain]:
+def _chosen(trial: Trial) -> list[Tried]:
     """The chains that make the sample smallest when each array takes its best one."""
     scores = np.stack([one.scores for one in trial.tried])
     taken = [int(scores.sum(axis=1).argmin())]
@@ -132,4 +144,4 @@ def _chosen(trial: Trial) -> list[Chain]:
             break
         taken.append(best)
         lowest = np.minimum(lowest, scores[best])
-    return [trial.tried[number].chain for number in taken]
+    return [trial.tried[number] for number in taken]

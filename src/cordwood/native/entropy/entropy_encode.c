@@ -300,19 +300,17 @@ int cw_entropy_encode(const cw_plane *planes, u32 n_planes, int coder, unsigned 
     if (plan && plan->has_tables && plan->coder == coder && plan->tables <= CW_OWN_TABLES && plan->log <= CW_ANS_LOG) {
         /* the plan's tables save their description; take them if the data does not pay for it */
         u8 *own = cw_scratch_take(s, t.tiles);
-        if (!own) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
+        u32(*of_plan)[256] = cw_scratch_take(s, CW_OWN_TABLES * sizeof *of_plan);
+        if (!own || !of_plan) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
         memcpy(own, t.map, t.tiles);
         costs_from_tables(costs, plan->table, (int)plan->tables, coder, plan->log);
         cw_tiles_assign(&t, costs, (int)plan->tables, 1);
         u64 planned = plan->tables > 1 ? t.tiles * 16 * 5 / 2 : 0;
+        cw_tiles_count(&t, of_plan, (int)plan->tables, 1);
         for (u32 i = 0; i < plan->tables; i++) {
-            memset(whole, 0, sizeof whole);
-            for (u64 tile = 0; tile < t.tiles; tile++)
-                if (t.map[tile] == i)
-                    for (u64 j = t.start[tile]; j < t.start[tile + 1]; j++) whole[t.symbols[j]]++;
-            planned += cost_of(whole, &plan->table[i], coder, plan->log);
+            planned += cost_of(of_plan[i], &plan->table[i], coder, plan->log);
             for (int c = 0; c < 256; c++)
-                if (whole[c] && !can_code(&plan->table[i], c)) planned = best;
+                if (of_plan[i][c] && !can_code(&plan->table[i], c)) planned = best;
         }
         if (planned < best) {
             use = plan->table;

@@ -109,6 +109,12 @@ static int estimate_some(const choice *c, int levels, const u8 *data, const u64 
     return CW_OK;
 }
 
+static int in_image(const cw_encoder *enc, u32 k)
+{
+    u8 predict = enc->alternative[k].recipe.predict;
+    return predict == CW_PREDICT_MED || predict == CW_PREDICT_MIXED;
+}
+
 #define SPARSE 16 /* less than one byte in so many */
 
 static int estimate(choice *c, int levels, int *fits, cw_err *e)
@@ -121,6 +127,13 @@ static int estimate(choice *c, int levels, int *fits, cw_err *e)
     if (!rc && (!patches || (*fits && fewest < size / SPARSE)))
         rc = estimate_some(c, levels, c->recipe.data, c->recipe.dims, c->nbytes, &fewest, fits, e), size = c->nbytes;
     c->is_sparse = fewest < size / SPARSE;
+    /* patches cannot tell color transforms apart that are nearly as good: then the one that suits the plan's sample is taken */
+    int is_first = 1;
+    for (u32 k = 0; k < c->enc->menu && size < c->nbytes; k++) {
+        if (!in_image(c->enc, k) || c->scores[k] == NO_SCORE) continue;
+        if (!is_first) c->scores[k] += c->scores[k] / 32;
+        is_first = 0;
+    }
     return rc;
 }
 
@@ -135,6 +148,17 @@ static u32 lowest(const choice *c, int zstd)
     for (u32 k = 0; k < c->enc->menu; k++)
         if (c->scores[k] != NO_SCORE && (zstd < 0 || has_zstd(c->enc, k) == zstd) && (best == c->enc->menu || c->scores[k] < c->scores[best])) best = k;
     return best; /* the number of alternatives if there is none */
+}
+
+/* Whether the quickest level, on the whole array, comes near enough to the best frame for zstd to be tried as it is. */
+static int is_promising(const choice *c, u32 k, u64 best)
+{
+    cw_recipe r = recipe_of(c, k);
+    cw_err ignored = {0};
+    u64 bytes = 0;
+    r.short_chain = 0;
+    r.level = 1;
+    return cw_encode_estimate(&r, &bytes, &ignored) || score_of(&c->enc->alternative[k], bytes, c->nbytes) / 9 < best / 8;
 }
 
 /* Keeps the better one of what is in `out` and this alternative's frame; the score of an alternative that was tried is used up. */
@@ -170,7 +194,10 @@ static int try_estimated(choice *c, u64 *best, cw_buffer *out, cw_buffer *other,
         if (*best == NO_SCORE || c->is_sparse) continue;
         /* patches say little of repeats that are far apart: a rival of the other kind that is close is tried, too */
         u32 rival = lowest(c, !has_zstd(enc, k));
-        if (rival < enc->menu && c->scores[rival] / 5 < expected / 4) return try_one(c, rival, best, out, other, e);
+        if (rival < enc->menu && c->scores[rival] / 5 < expected / 4) {
+            if (has_zstd(enc, rival) && !is_promising(c, rival, *best)) return CW_OK;
+            return try_one(c, rival, best, out, other, e);
+        }
         /* nor of which color transform suits an image: one more is tried */
         rival = lowest(c, -1);
         if (rival < enc->menu && is_mixed(enc, rival) && is_mixed(enc, k) && c->scores[rival] / 17 < expected / 16)
@@ -187,8 +214,13 @@ static int encode_chosen(choice *c, cw_buffer *out, cw_buffer *other, u64 *best,
         for (u32 k = 0; k < enc->menu && !rc; k++) rc = try_one(c, k, best, out, other, e);
         return rc;
     }
-    for (u32 k = 0; k < enc->menu; k++) c->scores[k] = NO_SCORE;
-    for (int levels = 1; levels >= 0 && *best == NO_SCORE && !rc; levels--) {
+    u32 with_levels = 0, last = 0;
+    for (u32 k = 0; k < enc->menu; k++) {
+        c->scores[k] = NO_SCORE;
+        if (has_levels(&enc->alternative[k].recipe)) with_levels++, last = k;
+    }
+    if (with_levels == 1) rc = try_one(c, last, best, out, other, e); /* there is nothing to compare it with */
+    for (int levels = with_levels > 1; levels >= 0 && *best == NO_SCORE && !rc; levels--) {
         int fits;
         if (!(rc = estimate(c, levels, &fits, e)) && fits) rc = try_estimated(c, best, out, other, e);
     }
