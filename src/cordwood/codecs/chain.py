@@ -109,7 +109,7 @@ class Chain:
 
     def costs(self, dtype: str) -> tuple[float, float]:
         """What decoding takes: nanoseconds per frame, and per byte of the array."""
-        return costs(self.stages, _code_share(self.stages, dtype), owns=bool(self.assets.encoded))
+        return costs(self.stages, code_share(self.stages, dtype), owns=bool(self.assets.encoded))
 
     def to_json(self) -> list[dict[str, Any]]:
         """The stages."""
@@ -159,11 +159,13 @@ def costs(stages: Sequence[Stage], code_share: float, *, owns: bool) -> tuple[fl
     return once, total
 
 
-def _code_share(stages: Sequence[Stage], dtype: str) -> float:
-    """The size of codes as a part of the array's; of narrow ones, which depend on the array, a guess."""
+def code_share(stages: Sequence[Stage], dtype: str) -> float:
+    """The size of codes as a part of the array's; of narrow ones, which depend on the array, a guess, but for bool."""
     match stages[0]:
         case Palette(bits=bits):
             return bits / 8 / DTYPES[dtype].itemsize
+        case Narrow(pack_bits=True) if DTYPES[dtype].kind == "bool":
+            return 0.125
         case Narrow():
             return 1.0 if DTYPES[dtype].itemsize == 1 else 0.5
     return 1.0

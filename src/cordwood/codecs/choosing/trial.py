@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cordwood.codecs.assets import Assets
-from cordwood.codecs.chain import Chain, Shape, costs
+from cordwood.codecs.chain import Chain, Shape, code_share, costs
 from cordwood.codecs.dtypes import Array, DType
 from cordwood.codecs.plan import WEIGHT, Goal, Plan
 from cordwood.codecs.stages.base import Stage
@@ -69,7 +69,9 @@ class Trial:
     def measured(self, chain: Chain) -> Tried:
         """What a chain makes of the arrays."""
         sizes = self._sizes(chain)
-        share = code_width(self.samples, self.dtype, chain.stages) / self.dtype.itemsize
+        share = code_share(chain.stages, self.dtype.name)
+        if self.dtype.kind != "bool":  # codes of which may be less than a byte
+            share = code_width(self.samples, self.dtype, chain.stages) / self.dtype.itemsize
         once, per_byte = costs(chain.stages, share, owns=bool(chain.assets.encoded))
         weight = WEIGHT[self.goal]
         scores = sizes + weight * (per_byte * self.nbytes + (once if self.shape is not None else 0))
