@@ -165,6 +165,9 @@ class Appender:
         If `named`, an error says which of the samples was refused.
         """
         first, number = self.state, 0
+        if isinstance(first, Writing) and (taken := first.batch_columns.of_samples(samples)) is not None:
+            self._add_rows(taken)
+            return
         sizes: list[int] = []
         prepared: list[Prepared] = []
         try:
@@ -202,10 +205,7 @@ class Appender:
         if taken is None:
             self.extend(rows(batch))
             return
-        for columns in taken:
-            self._make_room(self.writing)
-            self.writing.chunk.add_rows(*columns)
-            self.writing.taken += columns.samples
+        self._add_rows(taken)
 
     def _begin_with(self, first: FirstSamples, batch: Any) -> list[ColumnRows] | None:
         """Take the rows that complete the first samples, and return the others; None, and no row, if that cannot be."""
@@ -254,6 +254,12 @@ class Appender:
         self._make_room(writing)
         writing.chunk.add(*sample)
         writing.taken += 1
+
+    def _add_rows(self, pieces: Sequence[ColumnRows]) -> None:
+        for columns in pieces:
+            self._make_room(self.writing)
+            self.writing.chunk.add_rows(*columns)
+            self.writing.taken += columns.samples
 
     def _make_room(self, writing: Writing) -> None:
         """Hand on the chunk if it is full."""

@@ -3,10 +3,13 @@
 >>> rows({"image": torch.zeros(2, 3), "path": ["a.jpg", "b.jpg"]})
 [{"image": tensor([0., 0., 0.]), "path": "a.jpg"}, {"image": tensor([0., 0., 0.]), "path": "b.jpg"}]
 
-Where all fields lie in columns, the columns of a whole batch are made at once by `BatchColumns`.
+Where all fields lie in columns, the columns of a whole batch, or of a list of samples, are made at once by
+`BatchColumns`.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +20,14 @@ from cordwood.common.text import brief
 from cordwood.errors import UsageError
 from cordwood.store.format.rows import RowLayout
 from cordwood.store.schema.schema import Leaf, Schema, SchemaNode
-from cordwood.store.values.arrays import Array, from_ndarray, from_tensor, known
+from cordwood.store.values.arrays import CARRIERS, Array, from_ndarray, from_tensor, known
 from cordwood.store.writing.prepare import Preparer
 
 _ARRAYS = (torch.Tensor, np.ndarray)
 _CUT = (*_ARRAYS, dict, list, tuple)
 _PYTHON: dict[str, type] = {"int": int, "float": float, "bool": bool, "complex": complex}
 _MOST_AT_ONCE = 1 << 16  # rows
+_FEWEST_AT_ONCE = 16  # samples: fewer are taken one by one in the same time
 
 
 def rows(batch: Any) -> list[Any]:
@@ -158,12 +162,12 @@ class ColumnRows(NamedTuple):
     samples: int
 
 
-class _Unusual(Exception):  # noqa: N818 - goes no further: the batch is cut into rows, which tell what is wrong
+class _Unusual(Exception):  # noqa: N818 - goes no further: rows and samples one by one tell what is wrong
     pass
 
 
 class BatchColumns:
-    """Makes the columns of a whole batch, where its rows are samples of this schema that have nothing else."""
+    """Makes the columns of a whole batch or list, where all are samples of this schema that have nothing else."""
 
     def __init__(self, preparer: Preparer) -> None:
         self._schema: Schema = preparer.schema
@@ -178,9 +182,23 @@ class BatchColumns:
         if not self._is_usable:
             return None
         try:
-            arrays = self._arrays(self._schema.place, batch)
+            return self._pieces(self._arrays(self._schema.place, batch))
         except (_Unusual, UsageError, OverflowError):
             return None
+
+    def of_samples(self, samples: Sequence[Any]) -> list[ColumnRows] | None:
+        """The rows of samples, some at a time; None if they must be taken one by one, and may be refused then.
+
+        Every value is looked at, as one by one, but by a few calls for all samples.
+        """
+        if not self._is_usable or len(samples) < _FEWEST_AT_ONCE:
+            return None
+        try:
+            return self._pieces(self._gathered(self._schema.place, samples))
+        except (_Unusual, UsageError, OverflowError):
+            return None
+
+    def _pieces(self, arrays: list[Array]) -> list[ColumnRows] | None:
         count = len(arrays[0])
         if any(len(array) != count for array in arrays):
             return None
@@ -214,6 +232,30 @@ class BatchColumns:
         children = (self._schema.places[number] for number in self._schema.children(place))
         return [array for child, item in zip(children, items, strict=True) for array in self._arrays(child, item)]
 
+    def _gathered(self, place: SchemaNode, parts: Sequence[Any]) -> list[Array]:
+        """As `_arrays`, of what all samples have at a place."""
+        node = place.node
+        if node.kind not in ("dict", "tuple"):
+            leaf = self._schema.leaves[place.leaves.start]
+            return [self._array(leaf, _joined(leaf, parts))]
+        if set(map(type, parts)) != {dict if node.kind == "dict" else tuple}:
+            raise _Unusual
+        if set(map(len, parts)) != {len(node.items)}:
+            raise _Unusual
+        keys: Sequence[Any] = range(len(node.items))
+        if node.kind == "dict":
+            keys = node.keys
+            if not set(map(type, chain.from_iterable(parts))) <= {str}:  # other keys can be equal, and of another type
+                raise _Unusual
+        found = []
+        for number, key in zip(self._schema.children(place), keys, strict=True):
+            try:
+                items = list(map(itemgetter(key), parts))
+            except KeyError:
+                raise _Unusual from None
+            found += self._gathered(self._schema.places[number], items)
+        return found
+
     def _array(self, leaf: Leaf, part: Any) -> Array:
         node = leaf.node
         if "tensor" in (node.kind, node.type):
@@ -234,3 +276,34 @@ class BatchColumns:
         if classes is not None and (array.min() < 0 or array.max() >= classes):
             raise _Unusual
         return array
+
+
+def _joined(leaf: Leaf, values: Sequence[Any]) -> Any:
+    """The values of a leaf as a batch has them: an array with a row a sample, or a list."""
+    node = leaf.node
+    if "tensor" in (node.kind, node.type):
+        dtype = known(node.dtype)
+        if dtype in CARRIERS or not _all(values, torch.Tensor, dtype, node.shape):
+            raise _Unusual
+        try:
+            with torch.no_grad():
+                return torch.stack(tuple(values))
+        except (RuntimeError, TypeError):  # of several devices or layouts
+            raise _Unusual from None
+    plain = DTYPES[node.dtype].numpy if node.kind == "ndarray" or node.type == "numpy" else None
+    if node.kind == "ndarray":
+        if not _all(values, np.ndarray, plain, node.shape):
+            raise _Unusual
+        return np.concatenate(values).reshape(len(values), *node.shape or ())
+    if plain is not None:
+        if set(map(type, values)) != {plain.type}:
+            raise _Unusual
+        return np.frombuffer(b"".join(values), plain)  # their bits: as numbers NaNs might be others
+    return values if type(values) is list else list(values)
+
+
+def _all(values: Sequence[Any], kind: type, dtype: Any, shape: tuple[int, ...] | None) -> bool:
+    """Whether all values are arrays of this type, dtype and shape."""
+    if set(map(type, values)) != {kind} or set(map(attrgetter("dtype"), values)) != {dtype}:
+        return False
+    return set(map(attrgetter("shape"), values)) == {shape or ()}
