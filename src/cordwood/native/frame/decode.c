@@ -247,29 +247,41 @@ static u64 row_start(const cw_image *g, u64 row, u32 channel, u64 *step)
 }
 
 #define UNCOLOR(T, half)                                                            \
-    for (u64 x = 0; x < width; x++) to[x] = (T)(from[x] + against[x] - half);
-
-static void uncolor(u8 *to_, const u8 *from_, const u8 *against_, u64 width, unsigned size)
-{
-    if (size == 1) {
-        u8 *to = to_;
-        const u8 *from = from_, *against = against_;
-        UNCOLOR(u8, 128)
-    } else {
-        u16 *to = (u16 *)to_;
-        const u16 *from = (const u16 *)from_, *against = (const u16 *)against_;
-        UNCOLOR(u16, 32768)
+    {                                                                               \
+        T *to = (T *)to_;                                                           \
+        const T *against = (const T *)against_;                                     \
+        for (u64 x = 0; x < n; x++) to[x] = (T)(to[x] + against[x] - half);         \
     }
+
+static void uncolor8_any(u8 *restrict to_, const u8 *restrict against_, u64 n) UNCOLOR(u8, 128)
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void uncolor8_avx2(u8 *restrict to_, const u8 *restrict against_, u64 n) UNCOLOR(u8, 128)
+#endif
+
+/* In place. */
+static void uncolor(u8 *to_, const u8 *against_, u64 n, unsigned size)
+{
+    if (size == 2) {
+        UNCOLOR(u16, 32768)
+        return;
+    }
+#if defined(__x86_64__)
+    if (cw_fast_cpu()) {
+        uncolor8_avx2(to_, against_, n);
+        return;
+    }
+#endif
+    uncolor8_any(to_, against_, n);
 }
 
 /* Rows of all channels, in place: T to X. `n` elements from rows[c] on. */
 static void undo_color(const cw_image *g, u8 **rows, u64 n, unsigned size)
 {
     if (g->color == CW_COLOR_GREEN) {
-        uncolor(rows[0], rows[0], rows[1], n, size);
-        uncolor(rows[2], rows[2], rows[1], n, size);
+        uncolor(rows[0], rows[1], n, size);
+        uncolor(rows[2], rows[1], n, size);
     } else if (g->color == CW_COLOR_PREVIOUS) {
-        for (u32 c = 1; c < g->channels; c++) uncolor(rows[c], rows[c], rows[c - 1], n, size);
+        for (u32 c = 1; c < g->channels; c++) uncolor(rows[c], rows[c - 1], n, size);
     }
 }
 
