@@ -283,19 +283,24 @@ static u32 ans_entry(u32 x, unsigned log)
 
 static u32 usual_entries[2 << CW_ANS_LOG]; /* by x, for the log that our encoder writes */
 
-/* The states of a symbol come in rising x, from its frequency on. */
+/* The states of a symbol come in rising x, from its frequency on. From both ends at once: a symbol that comes again has to wait for its
+ * count, and the two ends do not wait for each other. */
 static void build_ans(cw_ans_entry *to, const cw_table *t, unsigned log)
 {
     u8 in_order[1 << 12], *end = in_order;
-    u32 next[256], full = 1u << log, step = ans_step(log), at = 0;
+    u32 next[256], last[256], full = 1u << log, step = ans_step(log), at = 0, from_end = (0 - step) & (full - 1);
     for (u32 symbol = t->lo; symbol <= t->hi; end += t->value[symbol++]) {
         memset(end, (int)symbol, t->value[symbol]);
         next[symbol] = t->value[symbol];
+        last[symbol] = 2u * t->value[symbol] - 1;
     }
     if (log == CW_ANS_LOG)
-        for (u32 i = 0; i < 1u << CW_ANS_LOG; i++, at = (at + step) & ((1u << CW_ANS_LOG) - 1)) {
-            u32 symbol = in_order[at];
-            to[i] = usual_entries[next[symbol]++] | symbol << 8;
+        for (u32 i = 0, k = (1u << CW_ANS_LOG) - 1; i < k; i++, k--) {
+            u32 first = in_order[at], second = in_order[from_end];
+            to[i] = usual_entries[next[first]++] | first << 8;
+            to[k] = usual_entries[last[second]--] | second << 8;
+            at = (at + step) & ((1u << CW_ANS_LOG) - 1);
+            from_end = (from_end - step) & ((1u << CW_ANS_LOG) - 1);
         }
     else
         for (u32 i = 0; i < full; i++, at = (at + step) & (full - 1)) {
