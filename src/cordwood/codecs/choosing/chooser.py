@@ -27,7 +27,7 @@ _MOST_CHAINS = 6  # chosen for the sample; more make encoding slower
 _WORTH_A_CHAIN = 0.002  # of the bytes of all samples
 _SHORT_SIDE = 8  # images are at least as wide and high
 _MOST_GROUPS = 3
-_RARE = 16  # a group of less than one in so many bytes has no chains of its own
+_RARE = 16  # of less than one array in so many nothing is owned; a group of less than one in so many bytes has no chains
 
 
 def plan(
@@ -67,7 +67,7 @@ def plan(
         trial = Trial(samples, kind, goal, None, is_menu=False)
         try_all(trial, samples, palette_of(samples, kind, own=False))
         return Plan(goal, kind.name, (trial.best().chain,))
-    small = any(0 < array.nbytes <= _SMALL for array in listed)
+    small = sum(0 < array.nbytes <= _SMALL for array in listed) * _RARE >= len(listed)
     mean = sum(array.nbytes for array in listed) / sum(array.size > 0 for array in listed)
     return _menu(samples, kind, goal, shape, has_small=small, mean=mean)
 

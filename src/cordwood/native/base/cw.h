@@ -373,7 +373,7 @@ typedef struct {
     const cw_plan *plan;           /* NULL: the frame is self-contained */
     const void *pack_words;        /* the plan's dictionary, ready to pack with */
     u8 short_chain;                /* 0: a full frame; else one more than the number of the chain, for a short one */
-    const u64 *short_dims;         /* of the menu */
+    const u64 *short_dims;         /* of the menu; NULL: no short frames are allowed */
     u8 range_known;                /* narrow: of integers, minimum and span */
     i64 minimum;
     u64 span;

@@ -195,12 +195,18 @@ int cw_tiles_cluster(cw_tiled *t, int tables, int thorough, u32 (*counts)[256], 
     return n;
 }
 
-/* How many tables pay: each costs about 40 bytes and gains where tiles differ; the planes of wide codes always do. */
-int cw_tables_worth(u64 symbols, u64 tiles, u32 planes, u32 max_tables)
+static int within(u64 n, u64 tiles, u32 max_tables)
 {
-    u64 n = CW_MAX(CW_MIN(symbols / 2048, tiles / 4), CW_MIN(symbols / 512, (u64)planes));
     n = CW_MIN(n, CW_MIN(tiles, (u64)CW_MIN(max_tables, CW_OWN_TABLES)));
     return (int)CW_MAX(n, (u64)1);
+}
+
+/* How many tables pay in a frame: each costs about 40 bytes and gains where tiles differ, the less the more there are; the planes of wide codes
+ * always differ. */
+int cw_tables_worth(u64 symbols, u64 tiles, u32 planes, u32 max_tables)
+{
+    u64 of_tiles = CW_MIN(CW_MIN(symbols / 2048, 2 + symbols / 16384), tiles / 4);
+    return within(CW_MAX(of_tiles, CW_MIN(symbols / 512, (u64)planes)), tiles, max_tables);
 }
 
 /* ---- tables for a plan ------------------------------------------------------------------------------------------------------------- */
@@ -246,7 +252,8 @@ int cw_learner_tables(cw_learner *l, int coder, u32 max_tables, cw_buffer *out)
     cw_table *tables = malloc(CW_OWN_TABLES * sizeof *tables);
     int ok = t.tiles > 0 && t.map && counts && costs && tables && !l->starts.failed;
     if (ok) {
-        int k = cw_tiles_cluster(&t, cw_tables_worth(t.n, t.tiles, 1, max_tables), 1, counts, costs);
+        int most = within(CW_MIN(t.n / 2048, t.tiles / 4), t.tiles, max_tables); /* they cost nothing in frames */
+        int k = cw_tiles_cluster(&t, most, 1, counts, costs);
         for (int i = 0; i < k; i++) {
             u64 total = 0;
             for (int s = 0; s < 256; s++) total += counts[i][s];

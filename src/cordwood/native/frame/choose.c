@@ -76,7 +76,7 @@ static cw_recipe recipe_of(const choice *c, u32 k)
     r.range_known = c->recipe.range_known;
     r.minimum = c->recipe.minimum;
     r.span = c->recipe.span;
-    r.short_dims = c->enc->dims;
+    r.short_dims = c->enc->has_shape ? c->enc->dims : NULL;
     r.short_chain = c->may_be_short && a->has_short ? (u8)(k + 1) : 0;
     return r;
 }

@@ -330,8 +330,8 @@ static int assemble(cw_encoding *c, cw_buffer *out, cw_err *e)
         cw_put_varint(out, c->blocks[i].size);
         cw_put(out, &c->crc[i], 4);
     }
-    /* stored bytes that are worth mapping start on a cache line */
-    unsigned pad = f->coder == CW_STORED && body >= 65536 ? (unsigned)-(int)(out->size - start + 5) & 63 : 0;
+    /* stored bytes that are worth mapping start on a cache line; in a shard, where short frames may be, a frame begins anywhere */
+    unsigned pad = f->coder == CW_STORED && body >= 65536 && !c->r->short_dims ? (unsigned)-(int)(out->size - start + 5) & 63 : 0;
     static const u8 zeros[64];
     cw_put_u8(out, (u8)pad);
     cw_put(out, zeros, pad);
@@ -431,7 +431,7 @@ int cw_encode(const cw_recipe *r, int threads, cw_buffer *out, cw_err *e)
     u64 nbytes = cw_dtype_of(r->dtype)->itemsize * cw_dtype_of(r->dtype)->components * cw_product(r->dims, r->rank);
     if (out->size <= nbytes + 24) return CW_OK;
     /* larger than the array: stored bytes are the smaller frame, and the faster one */
-    cw_recipe stored = {.dtype = r->dtype, .rank = r->rank, .dims = r->dims, .data = r->data};
+    cw_recipe stored = {.dtype = r->dtype, .rank = r->rank, .dims = r->dims, .data = r->data, .short_dims = r->short_dims};
     cw_buffer plain = {0};
     if ((rc = encode_once(&stored, threads, NULL, NULL, &plain, e))) {
         cw_buffer_free(&plain);
