@@ -56,12 +56,16 @@ def try_all(trial: Trial, samples: Sequence[Array], levels: tuple[Palette, bytes
     best: Stages = ()
     fewest = 0.0
     for layout in _layouts(samples, dtype, value, goal):
+        if trial.is_menu and value and not set(value) & set(layout) and _has_short_codes(palette, dtype):
+            continue
         mixed = any(isinstance(stage, Predict) and stage.kind == "mixed" for stage in layout)
         size = trial.consider((*layout, replace(entropy, max_tables=6) if mixed else entropy)).sizes.sum()
         if not fewest or size < fewest:
             fewest, best = size, layout
     whole = tuple(stage for stage in best if not isinstance(stage, Planes | Predict))
     layouts = [best, whole, (), (Narrow(),) if dtype.kind in ("bool", "integer") else ()]
+    if trial.is_menu and _has_short_codes(palette, dtype):
+        layouts = [best, whole]
     if trial.is_menu and dtype.itemsize == 1:
         layouts = [best, ()]
         if any(_has_few_bits(array) for array in samples):  # codes of bytes are bytes else
@@ -124,6 +128,14 @@ def _layouts(samples: Sequence[Array], dtype: DType, value: Stages, goal: Goal) 
         if goal == "small" and width == 1:
             layouts += [(*first, predict) for predict in _mixed(samples)]
     return layouts
+
+
+def _has_short_codes(palette: Palette | None, dtype: DType) -> bool:
+    """Whether codes that need nothing in the frame are so much shorter than elements that these are not worth a trial.
+
+    A menu has chains for elements anyway, see `for_other_data`.
+    """
+    return palette is not None and palette.source != "frame" and 4 * palette.bits <= 8 * dtype.itemsize
 
 
 def _has_few_bits(array: Array) -> bool:

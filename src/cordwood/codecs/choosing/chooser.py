@@ -27,7 +27,7 @@ _MOST_CHAINS = 6  # chosen for the sample; more make encoding slower
 _WORTH_A_CHAIN = 0.002  # of the bytes of all samples
 _SHORT_SIDE = 8  # images are at least as wide and high
 _MOST_GROUPS = 3
-_RARE = 16  # of less than one array in so many nothing is owned; a group of less than one in so many bytes has no chains
+_RARE = 16  # of less than one array, or byte, in so many, nothing is owned, and a group has no chains of its own
 
 
 def plan(
