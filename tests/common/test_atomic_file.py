@@ -1,6 +1,7 @@
 """Replacing files: the new one whole, or the old one as it was; whatever happens in between."""
 
 import errno
+import fcntl
 import mmap
 import os
 import pickle
@@ -441,5 +442,85 @@ def test_what_replaces_an_older_file_is_on_the_disk_first(
         (tmp_path / "x").write_bytes(b"older")
     with replacing(tmp_path / "x", durable=durable) as file:
         file.write(b"new")
+    assert len(calls) == synced
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
+def test_a_file_that_another_save_takes_for_a_leftover_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, open_file = fcntl.flock, os.open
+    taken: list[tuple[Path, int]] = []
+
+    def late(fd: int, how: int) -> None:
+        if not taken:  # the other process comes between the making of the file and its lock
+            [aside] = tmp_path.glob(".*.part")
+            taken.append((aside, open_file(aside, os.O_RDWR)))
+            flock(taken[0][1], how)
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with replacing(tmp_path / "x.pt") as file:
+        file.write(b"new")
+        aside, other = taken[0]
+        assert file.aside != aside
+        aside.unlink(missing_ok=True)  # and goes on now: it has the lock
+        os.close(other)
+    assert (tmp_path / "x.pt").read_bytes() == b"new"
+    assert only(tmp_path / "x.pt")
+
+
+def test_a_file_that_was_removed_before_its_lock_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock, removed = fcntl.flock, list[Path]()
+
+    def late(fd: int, how: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob(".*.part"))
+            removed[0].unlink()
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with replacing(tmp_path / "x.pt") as file:
+        file.write(b"new")
+    assert len(removed) == 1
+    assert (tmp_path / "x.pt").read_bytes() == b"new"
+
+
+def test_a_lock_that_is_never_had_is_an_error_and_no_loop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(fd: int, how: int) -> None:
+        raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK))
+
+    monkeypatch.setattr(fcntl, "flock", held)
+    with pytest.raises(StorageError, match="locked by others; nothing was written"), replacing(path):
+        pytest.fail("the block runs without a file")
+    assert path.read_bytes() == OLD
+    assert only(path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_where_there_are_no_locks_files_are_written_and_leftovers_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def unknown(fd: int, how: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    left = tmp_path / f".x.pt.cordwood-1-{'0' * 12}.part"
+    left.write_bytes(b"perhaps still being written")
+    with replacing(tmp_path / "x.pt") as file:
+        file.write(b"new")
+    assert (tmp_path / "x.pt").read_bytes() == b"new"
+    assert left.exists()
+
+
+@pytest.mark.parametrize(("durable", "synced"), [(None, 1), (False, 0)])
+def test_a_file_that_appears_during_the_write_is_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool | None, synced: int
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    with replacing(tmp_path / "x", durable=durable) as file:
+        file.write(b"new")
+        (tmp_path / "x").write_bytes(b"of another process")
     assert len(calls) == synced
     assert (tmp_path / "x").read_bytes() == b"new"

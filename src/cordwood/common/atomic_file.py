@@ -28,6 +28,7 @@ _GATHERED = 1 << 20  # small writes are put together to about this size
 _SMALL = 1 << 18
 _AT_ONCE = 1 << 30  # one system call moves less than 2 GiB
 _LONGEST_NAME = 255  # bytes, on the usual file systems
+_TRIES = 100  # names for a new file: one that lists the folder takes a file for a leftover once
 
 _Failure = Callable[[OSError], StorageError]
 
@@ -156,9 +157,8 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool | None = Fa
     failure = _keeping(shown, older)
     target = os.path.realpath(shown) if linked else shown
     _remove_leftovers(target.rpartition("/")[0] or ("/" if target.startswith("/") else "."))
-    aside = _aside(target)
     process = os.getpid()
-    fd = _create(aside, target, older, failure)
+    fd, aside = _create(target, older, failure)
     locked = -1
     try:
         locked = os.dup(fd)  # the lock of `_create` is held until the file has its name, also after `fd` is closed
@@ -168,7 +168,8 @@ def replacing(path: str | bytes | os.PathLike[Any], *, durable: bool | None = Fa
         try:
             if older is not None:
                 os.fchmod(fd, stat.S_IMODE(older.st_mode))
-            if durable or (durable is None and older is not None):
+            # Another process may have made a file of this name meanwhile.
+            if durable or (durable is None and (older is not None or os.path.lexists(target))):
                 os.fsync(fd)
             closing, fd = fd, -1
             os.close(closing)  # a network file system may find out only now that it has no room
@@ -227,18 +228,23 @@ def _aside(target: str) -> str:
     return f"{folder}{slash}.{os.fsencode(name)[:room].decode(errors='ignore')}{ending}"
 
 
-def _create(aside: str, target: str, older: os.stat_result | None, failure: _Failure) -> int:
+def _create(target: str, older: os.stat_result | None, failure: _Failure) -> tuple[int, str]:
+    """A new file beside the target, locked where locks are known: its descriptor and its path."""
     # Nobody may read the new file who may not read the older one, not even while it is being written.
     mode = 0o666 if older is None else older.st_mode & 0o666
+    aside = ""
     try:
         if older is not None and not os.access(target, os.W_OK):  # renaming would get around the protection
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        while True:
+        for _ in range(_TRIES):
+            aside = _aside(target)
             fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-            _lock(fd)
-            if os.fstat(fd).st_nlink:
-                return fd
-            os.close(fd)  # another process took it for a leftover before it was locked
+            # Before the lock, another process may take it for a leftover: it holds the lock, or has removed the file.
+            if _lock(fd) is not False and os.fstat(fd).st_nlink:
+                return fd, aside
+            os.close(fd)
+            Path(aside).unlink(missing_ok=True)
+        raise BlockingIOError(errno.EWOULDBLOCK, f"{_TRIES} new files in a row were locked by others")
     except OSError as error:
         raise failure(error) from error
     except BaseException:  # an interrupt, after the file was made
@@ -246,12 +252,14 @@ def _create(aside: str, target: str, older: os.stat_result | None, failure: _Fai
         raise
 
 
-def _lock(fd: int) -> bool:
-    """Lock a file without waiting; False if another process has the lock, or the file system knows none."""
+def _lock(fd: int) -> bool | None:
+    """Lock a file without waiting; False if another process has the lock, None if the file system knows none."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return None
     return True
 
 
