@@ -416,6 +416,8 @@ def test_names_that_the_user_allows_are_not_warned_of(tmp_path: Path) -> None:
         (..., "builtins.Ellipsis"),
         (NotImplemented, "builtins.NotImplemented"),
         (ZoneInfo("UTC"), "zoneinfo.ZoneInfo._unpickle"),
+        (np.dtype("f4"), "numpy.dtype"),  # NumPy says through copyreg how these are pickled
+        (np.add, "numpy.add"),
     ],
 )
 def test_a_warning_at_saving_names_constants_and_methods(odd: object, name: str) -> None:
@@ -427,6 +429,19 @@ def test_a_warning_at_saving_names_constants_and_methods(odd: object, name: str)
     file.seek(0)
     with pytest.raises(cw.UnsafePickleError):
         cw.load(file)
+
+
+def test_a_warning_at_saving_names_all_that_an_array_needs() -> None:
+    array, file = np.arange(3), io.BytesIO()
+    with pytest.warns(UserWarning, match="refers to ") as warned:
+        cw.save(array, file)
+    (warning,) = warned
+    names = str(warning.message).split("refers to ")[1].split(". Save")[0].split(", ")
+    rebuild: Any = array.__reduce__()[0]  # whose module's name depends on NumPy's version
+    assert sorted(names) == sorted(["numpy.dtype", "numpy.ndarray", f"{rebuild.__module__}._reconstruct"])
+    file.seek(0)
+    with torch.serialization.safe_globals([rebuild, np.ndarray, np.dtype, type(array.dtype)]):
+        assert cw.load(file).tolist() == [0, 1, 2]
 
 
 def test_saving_leaves_the_garbage_collector_as_it_was(tmp_path: Path) -> None:

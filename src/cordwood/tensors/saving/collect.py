@@ -124,16 +124,14 @@ class Collector(pickle.Pickler):
         return (*identity, None) if self.is_legacy else identity
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) in copyreg.dispatch_table:
-            return NotImplemented
-        if isinstance(obj, type | FunctionType | BuiltinFunctionType):
+        registered = copyreg.dispatch_table.get(type(obj))
+        if registered is None and isinstance(obj, type | FunctionType | BuiltinFunctionType):
             self.globals.append(full_name(obj))
             return NotImplemented
-        if not isinstance(obj, torch.Tensor):
-            reduced = obj.__reduce_ex__(PROTOCOL)
-            if isinstance(reduced, str):  # a constant, such as Ellipsis
-                module = getattr(obj, "__module__", None) or type(obj).__module__
-                self.globals.append(f"{module}.{reduced}")
+        if registered is not None or not isinstance(obj, torch.Tensor):
+            reduced = obj.__reduce_ex__(PROTOCOL) if registered is None else registered(obj)
+            if isinstance(reduced, str):  # a constant, such as Ellipsis, or a function, such as numpy.add
+                self.globals.append(f"{pickle.whichmodule(obj, reduced)}.{reduced}")  # type: ignore[attr-defined]
             return reduced
         reduced = obj.__reduce_ex__(PROTOCOL)
         if not isinstance(reduced, tuple) or len(reduced) != 2:
