@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from cordwood.tensors.layout import reachable
 from cordwood.tensors.layout.reachable import Copy, Placed, StorageLayout, View, ViewGroup, fill, lay_out
 from tests.tensors.support.storages import filled, new_addresses, old_addresses, storages, view_of
 
@@ -65,6 +67,15 @@ def laid_out(base: np.ndarray, *arrays: np.ndarray) -> StorageLayout:
 def test_any_views_of_any_storage(drawn: tuple[int, list[View]]) -> None:
     nbytes, views = drawn
     check(views, nbytes, lay_out(views, nbytes))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=12))
+def test_pieces_are_laid_out_as_any_views_are(pieces: list[tuple[int, int, int]]) -> None:
+    views = [View(4 * start, 4, (rows, items), (4 * items, 4)) for start, rows, items in pieces]
+    expected = reachable._of_views(views, 240, whole=False)
+    assert lay_out(views, 240) == expected
+    assert reachable._of_pieces(views, 240) == expected
 
 
 @settings(max_examples=200)

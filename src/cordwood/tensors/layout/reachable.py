@@ -73,8 +73,18 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Stora
     ``whole`` keeps every byte in its place. The result is never larger than the storage, rounded up to the largest
     itemsize; only where views lie at offsets that are no multiples of their itemsize can aligning them cost more.
     """
-    if len(views) == 1 and (layout := _of_one_piece(views[0], nbytes, whole)) is not None:
-        return layout
+    if len(views) == 1:
+        return _of_one_view(views[0], nbytes, whole)
+    layout = None if whole else _of_pieces(views, nbytes)
+    return layout or _of_views(views, nbytes, whole)
+
+
+@lru_cache(maxsize=1024)  # large checkpoints have the same few shapes again and again
+def _of_one_view(view: View, nbytes: int, whole: bool) -> StorageLayout:
+    return _of_one_piece(view, nbytes, whole) or _of_views([view], nbytes, whole)
+
+
+def _of_views(views: Sequence[View], nbytes: int, whole: bool) -> StorageLayout:
     reaches = {number: reach for number, view in enumerate(views) if (reach := _reach(number, view, nbytes))}
     if whole:
         return _whole(views, reaches, nbytes)
@@ -91,7 +101,6 @@ def lay_out(views: Sequence[View], nbytes: int, *, whole: bool = False) -> Stora
     return StorageLayout(round_up(cursor, _alignment(views)), tuple(groups), tuple(placed))
 
 
-@lru_cache(maxsize=1024)  # large checkpoints have the same few shapes again and again
 def _of_one_piece(view: View, nbytes: int, whole: bool) -> StorageLayout | None:
     """The layout of a storage whose only view sees its bytes one element after the other; None if it does not."""
     size = in_one_piece(view)
@@ -100,6 +109,36 @@ def _of_one_piece(view: View, nbytes: int, whole: bool) -> StorageLayout | None:
     if size != nbytes and (whole or view.offset % view.itemsize):
         return None
     return StorageLayout(size, (ViewGroup(0, size, view.offset, size, (0,), (), True),), (Placed(0, view.strides),))
+
+
+def _of_pieces(views: Sequence[View], nbytes: int) -> StorageLayout | None:
+    """The same for many views of one itemsize, as the slices of a batch are: each group is a stretch without a gap."""
+    align = views[0].itemsize if views else 0
+    sizes = []
+    for view in views:
+        size = in_one_piece(view) if view.itemsize == align and not view.offset % align else 0
+        if not size or not 0 <= view.offset <= nbytes - size:
+            return None
+        sizes.append(size)
+    placed = [Placed(view.offset, view.strides) for view in views]
+    groups: list[ViewGroup] = []
+    members: list[int] = []
+    start = end = cursor = 0
+
+    def close() -> None:
+        if members:
+            groups.append(ViewGroup(cursor, end - start, start, end - start, tuple(sorted(members)), (), True))
+
+    for number in sorted(range(len(views)), key=lambda number: views[number].offset):
+        offset = views[number].offset
+        if offset >= end:
+            close()
+            cursor, start, members = cursor + end - start, offset, []
+        end = max(end, offset + sizes[number])
+        members.append(number)
+        placed[number] = Placed(cursor + offset - start, views[number].strides)
+    close()
+    return StorageLayout(cursor + end - start, tuple(groups), tuple(placed))
 
 
 def fill(group: ViewGroup, source: Bytes, out: Bytes) -> None:
