@@ -1,6 +1,8 @@
 """A state_dict of very many small tensors, where the cost per tensor is all there is."""
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import cordwood as cw
 from benchmarks.data.tensors import emptied, require_same, scratch
@@ -14,10 +16,25 @@ COUNT, ITEMS = 20_000, 64
 
 
 def measure(settings: Settings) -> Outcome:
-    """One table of saving."""
+    """Tables of saving: tensors of their own, and small views of three kinds."""
     torch = need("torch")
     generator = torch.Generator().manual_seed(0)
-    state = {f"layers.{number}.weight": torch.randn(ITEMS, generator=generator) for number in range(COUNT)}
+    own = [torch.randn(ITEMS, generator=generator) for _ in range(COUNT)]
+    batch = torch.randn(COUNT, ITEMS, generator=generator)
+    views = {
+        "slices of one batch": batch.unbind(),
+        "the first columns of a tensor each": [torch.randn(8, 16, generator=generator)[:, :8] for _ in range(COUNT)],
+        "transposed tensors": [torch.randn(8, 8, generator=generator).t() for _ in range(COUNT)],
+    }
+    table, found = _saving(f"{COUNT:,} tensors of {ITEMS} float32 values", own, settings)
+    more = [_saving(f"{COUNT:,} small views: {what}", made, settings)[0] for what, made in views.items()]
+    return Outcome([table, *more], {KEYS[0]: found})
+
+
+def _saving(what: str, tensors: Sequence[Any], settings: Settings) -> tuple[Table, Spread]:
+    """A table, and how long a `.pt` takes of torch.save's time."""
+    torch = need("torch")
+    state = {f"layers.{number}.weight": tensor for number, tensor in enumerate(tensors)}
     ways = {
         "torch.save": ("torch.pt", torch.save, torch.load),
         "cw.save to .pt": ("ours.pt", cw.save, torch.load),
@@ -32,10 +49,10 @@ def measure(settings: Settings) -> Outcome:
             contenders.append(Contender(name, partial(save, state, folder / filename), before=partial(emptied, folder)))
         times = interleave(contenders, settings.rounds, least_seconds=0)
     table = Table(
-        f"Saving {COUNT:,} tensors of {ITEMS} float32 values",
+        f"Saving {what}",
         [("way", "text"), ("bytes", "bytes"), ("seconds", "seconds"), ("of torch.save", "ratio")],
     )
     for name in ways:
         table.add(name, sizes[name], Spread.of(times[name]), ratio(times[name], times["torch.save"]))
     table.notes.append("To a new name each time.")
-    return Outcome([table], {KEYS[0]: ratio(times["cw.save to .pt"], times["torch.save"])})
+    return table, ratio(times["cw.save to .pt"], times["torch.save"])
