@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.storage import UntypedStorage
 
-from cordwood.common.text import brief
+from cordwood.common.text import brief, counted
 from cordwood.errors import FormatError, Reason
 from cordwood.tensors.content.storage_memory import bytes_of, new_storage
 from cordwood.tensors.formats.shared import slice_storage
@@ -80,16 +80,19 @@ class SafetensorsFile:
         length = int.from_bytes(bytes(source.read(0, 8)), "little")
         allotment.take_text(length, f"{source.name}: the header")
         try:
-            header = json.loads(bytes(source.read(8, length)), object_pairs_hook=_unique)
+            text = bytes(source.read(8, length)).decode()  # from bytes, json would take what is no UTF-8
+            header = json.loads(text, object_pairs_hook=_unique, parse_constant=_refused)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{source.name}: the header is not JSON ({error!s:.100}); the file is damaged") from None
         if not isinstance(header, dict):
             raise FormatError(f"{source.name}: the header is not a table of tensors")
-        self.metadata: dict[str, str] = header.pop("__metadata__", None) or {}
+        metadata = header.pop("__metadata__", None)
+        self.metadata: dict[str, str] = {} if metadata is None else metadata
         if not isinstance(self.metadata, dict) or any(type(value) is not str for value in self.metadata.values()):
             raise FormatError(f"{source.name}: __metadata__ is not a table of texts")
         self.rows = {name: self._row(name, given, 8 + length) for name, given in header.items()}
         self._check_apart()
+        self._check_complete(8 + length)
 
     def _row(self, name: str, given: Any, data: int) -> TensorEntry:
         where = f"{self.source.name}: tensor {name[:80]!r}"
@@ -129,6 +132,22 @@ class SafetensorsFile:
             if row.nbytes:
                 end, last = row.start + row.nbytes, row.name
 
+    def _check_complete(self, data: int) -> None:
+        """The format leaves no byte without a tensor, so that a file can hide nothing."""
+        end = data
+        for row in sorted(self.rows.values(), key=lambda row: (row.start, row.nbytes)):
+            if row.start != end:
+                raise FormatError(
+                    f"{self.source.name}: tensor {row.name[:80]!r} begins at byte {row.start - data} of the data, and "
+                    f"what is before it ends at {end - data}; the format allows no bytes between tensors"
+                )
+            end += row.nbytes
+        if end != self.source.size:
+            raise FormatError(
+                f"{self.source.name}: {counted(self.source.size - end, 'byte')} behind the last tensor; the format "
+                "allows none"
+            )
+
     def read(
         self, names: Iterable[str], allotment: Allotment, whole: UntypedStorage | None
     ) -> dict[str, UntypedStorage]:
@@ -154,4 +173,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name is used twice")
+    for part in (part for pair in pairs for part in pair if type(part) is str):
+        part.encode()  # an escaped half of a surrogate pair is no text
     return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
