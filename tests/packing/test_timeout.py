@@ -308,3 +308,12 @@ def test_an_old_item_that_hangs_when_a_dataset_has_grown_fails_and_is_named(
     with pytest.raises(cw.UsageError, match=r"item 9 fails now \(TimeoutError: it took longer than timeout=0\.7 "):
         cw.cached(HangsAt(12, 9), dest, workers=1, timeout=TIMEOUT, progress=waited.append)
     assert "input 9" in [state.waiting_for[0] for state in waited if state.waiting_for]
+
+
+@pytest.mark.parametrize(("timeout", "told"), [(None, True), (60.0, False)])
+def test_nobody_is_advised_to_do_without_the_workers_that_a_time_limit_needs(
+    dest: Path, monkeypatch: pytest.MonkeyPatch, timeout: float | None, told: bool
+) -> None:
+    monkeypatch.setattr("cordwood.packing.pack_run.advice", lambda *_: "sooner in one process")
+    packed = pack(Numbers(3), dest, workers=1, timeout=timeout)
+    assert ("sooner in one process" in packed.notes) == told

@@ -337,7 +337,8 @@ class OneRun:
             example = inputs.with_more_frames(self.dest, shards)
             kept = any(field.keep_encoded for field in self.settings.options.fields.values())
             notes = (*notes, frames_note(totals.more_frames, totals.inputs, example, kept=kept))
-        told = advice(seconds, self._starting, self.settings.workers)
+        # A time limit needs a worker, so there is no doing without.
+        told = "" if self.settings.timeout is not None else advice(seconds, self._starting, self.settings.workers)
         return Packed(
             str(self.dest),
             samples=totals.samples,
