@@ -293,6 +293,8 @@ def test_a_file_object_is_written_where_it_stands() -> None:
         ("x.cord", {"compress": True}, "compress is for .pt files"),
         ("x.cord", {"compress": False}, "compress is for .pt files"),
         ("x.pt", {"format": "pt-legacy", "compress": True}, "cannot be compressed"),
+        ("x.pt", {"durable": 1}, "durable must be None, True or False, got 1"),
+        ("x.pt", {"durable": "yes"}, "durable must be None, True or False, got 'yes'"),
         ("x.pt.zip", {"compress": True}, "compressed by the archive around it"),
     ],
 )

@@ -102,7 +102,7 @@ def save(
     writes in a thread.
     """
     target = Target(path_or_file, format, compress, goal)
-    if durable not in (None, True, False):
+    if durable is not None and not isinstance(durable, bool):
         raise UsageError(f"durable must be None, True or False, got {brief(durable)}")
     if durable and target.path is None:
         raise UsageError("durable=True needs a path: how to make a file object durable is known to its owner only")
