@@ -216,14 +216,12 @@ static u64 run_chunks(lanes *l, const table_set *t, const stretch *x, int diagon
 /* What no chunk is made of. */
 static void decode_rest(lanes *l, const table_set *t, const void *table, u64 n, u8 *out)
 {
-    int done = !n;
-    if (t->coder == CW_HUFFMAN && !done) {
-        do
+    int (*rest)(lanes *, const cw_huff_entry *, u64, u8 *) = huffman_rest_any, done = !n;
 #if defined(__x86_64__)
-            done = cw_fast_cpu() ? huffman_rest_bmi2(l, table, n, out) : huffman_rest_any(l, table, n, out);
-#else
-            done = huffman_rest_any(l, table, n, out);
+    if (cw_fast_cpu()) rest = huffman_rest_bmi2;
 #endif
+    if (t->coder == CW_HUFFMAN && !done) {
+        do done = rest(l, table, n, out);
         while (!done && move_to_tail(l, CW_STREAMS(t->coder)));
     }
     if (!done) decode_slowly(l, t->coder, table, n, out);
