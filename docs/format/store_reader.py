@@ -92,6 +92,7 @@ class Store:
         check(record.schema_hash == self.schema.hash, 13)
         check((record.size, record.count) == (len(shard.data), shard.count), 16)
         check(record.trailer_checksum == shard.checksum, 16)
+        check(record.places in ((0, 0, 0), shard.places), 16)
         return shard
 
     def plan(self, name: str) -> "Plan | None":
@@ -355,6 +356,7 @@ class Shard:
         self.footer_at = self.rows_at + self.count * row_size
         check(self.footer_at + footer + 48 == size == len(data), 15)
         self.row_size, self.rows_checksum = row_size, rows_checksum
+        self.places = self.rows_at, row_size, footer
         self.is_packed, self.frames_end = bool(flags & 1), self.rows_at
         self.widths, self.covered = [0], [False] * self.frame_count
         self.plans: list[str | None] = [None] * self.frame_count
@@ -719,6 +721,7 @@ class Record:
     size: int
     schema_hash: int
     trailer_checksum: int
+    places: tuple[int, ...] = (0, 0, 0)  # rows offset, row size and footer size
 
 
 def read_records(folder: Path, schema: Schema | None) -> list[Record]:
@@ -769,7 +772,8 @@ def read_record(slot: bytes, number: int) -> Record | None:
     """A record, if it is good as far as it tells itself."""
     if len(slot) < 64 or slot[60:] != struct.pack("<I", frames.crc32c(struct.pack("<Q", number) + slot[:60])):
         return None
-    record = Record(*struct.unpack_from("<QQQQI", slot))
+    first, count, size, schema_hash, checksum, *places = struct.unpack_from("<QQQQIQII", slot)
+    record = Record(first, count, size, schema_hash, checksum, tuple(places))
     return record if 1 <= record.count < 2**62 and record.first < 2**62 else None
 
 

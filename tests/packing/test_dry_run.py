@@ -225,7 +225,15 @@ def found() -> Estimate:
         torch_save_bytes=10 * 3500,
         free_bytes=10**9,
         workers=2,
+        notes=(),
     )
+
+
+def test_few_inputs_say_less_than_packing_looks_at() -> None:
+    (note,) = tried(Numbers(1000)).notes
+    assert note.startswith("packing chooses codecs on more inputs than these")
+    limit = int(note.partition("limit=")[2].split()[0])
+    assert tried(Numbers(1000), limit=limit).notes == ()
 
 
 def test_the_verdict(found: Estimate) -> None:

@@ -70,6 +70,14 @@ class Plan:
         # Without what is computed on first use: native handles cannot be pickled.
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
+    def with_chains_of(self, other: "Plan", most: int) -> "Plan":
+        """This plan with the chains of another one for the same dtype behind its own, `most` of them in all."""
+        shape = None
+        if self.shape is not None and other.shape is not None and len(self.shape) == len(other.shape):
+            shape = tuple(a if a == b else None for a, b in zip(self.shape, other.shape, strict=True))
+        chains = (chain.with_short(self.dtype, shape) for chain in (*self.chains, *other.chains))
+        return Plan(self.goal, self.dtype, tuple(dict.fromkeys(chains))[:most], shape)
+
     # ---- for native calls ----------------------------------------------------------------------------------------
 
     def native(self, name: int = 0) -> tuple[Any, ...]:

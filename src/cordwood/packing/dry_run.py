@@ -215,11 +215,22 @@ def estimate(
             free_bytes=_free(dest),
             inspection=inspection,
             stops_at_failures=stops_at_failures,
-            notes=tries.notes(kept=any(field.keep_encoded for field in options.fields.values())),
+            notes=(
+                *tries.notes(kept=any(field.keep_encoded for field in options.fields.values())),
+                *_too_few(source, span, looked, batch),
+            ),
         )
     if found.all_seconds is None or found.all_seconds > _LONG:
         return found
     return replace(found, starting_seconds=starting())
+
+
+def _too_few(source: Source, span: tuple[int, int | None], looked: Sequence[int], batch: int) -> list[str]:
+    """A note where packing chooses codecs on more inputs than were tried."""
+    if looked or not source.indexed or span != (0, None) or (source.count or 0) <= MAX_FIRST_SAMPLES:
+        return []
+    wanted = len(units_to_look_at(source.count or 0, batch)) * batch
+    return [f"packing chooses codecs on more inputs than these, so sizes may differ; limit={wanted} has all of them"]
 
 
 def _looked_at(source: Source, span: tuple[int, int | None], limit: int, batch: int) -> list[int]:

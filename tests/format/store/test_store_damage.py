@@ -147,7 +147,7 @@ def test_every_byte_of_a_small_store(damage: Callable[[Folder], Damage], reader:
 def test_places_in_larger_stores(
     store: str, damage: Callable[[Folder, int], Damage], reader: str, tmp_path: Path
 ) -> None:
-    counts = run(store, lambda folder: damage(folder, 31), tmp_path, reader)
+    counts = run(store, lambda folder: damage(folder, 23), tmp_path, reader)
     assert not counts["shards.bin", True]
     assert counts[FIRST, True] > 10
 

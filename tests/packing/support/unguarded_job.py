@@ -22,7 +22,7 @@ import cordwood as cw
 from cordwood.packing import PackProgress
 from cordwood.packing.workers import engine, tasks
 from cordwood.packing.workers.pool import Pool
-from cordwood.store.writing import first_samples
+from cordwood.store.writing import first_samples, later_plans
 from tests.packing.support.filecalls import FileCalls
 from tests.packing.support.forkedworkers import fork_workers
 
@@ -30,6 +30,7 @@ settings: dict[str, Any] = json.loads(sys.argv[1])
 tasks._MOST_INPUTS = 8  # many tasks, though they are quick, and as many every time
 tasks._SECONDS = 1e6
 first_samples.MAX_FIRST_SAMPLES = 40
+later_plans.BYTES_PER_LOOK = 1
 engine._CHECKPOINT_SHARE = 0
 engine.CHECKPOINT_SECONDS = settings.get("checkpoints", 0)
 if settings.get("fork", True):

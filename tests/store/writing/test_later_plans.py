@@ -1,5 +1,6 @@
 """Plans that a store is given while it is written: when they come, what they save, and that a resumed writer agrees."""
 
+import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -10,14 +11,22 @@ import numpy as np
 import pytest
 
 import cordwood as cw
+from cordwood import codecs
 from cordwood.store.format import plan_files
-from cordwood.store.format.shard_file import shard_name
+from cordwood.store.format.shard_file import read_footer, shard_name
+from cordwood.store.writing import later_plans, shard_copy
 from tests.format.store.store_readers import as_torch, plain
 from tests.marks import slow_after
 from tests.store.support.photos import files_of
 
 SHARD = 100_000
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small shards are looked at as often as large ones."""
+    monkeypatch.setattr(later_plans, "BYTES_PER_LOOK", 1)
 
 
 class Stopped(Exception):  # noqa: N818 - it is none of the writer's
@@ -128,3 +137,37 @@ def test_merging_keeps_the_plans_of_shards_and_writing_goes_on(tmp_path: Path) -
     assert same(read(both), [*values, *values[::-1]])
     write(both, values, mode="resume")
     assert same(read(both), [*values, *values[::-1], *values])
+
+
+def test_kinds_that_come_again_keep_their_chains(tmp_path: Path) -> None:
+    kinds = [texts(name, 6000) for name in "abcd"]
+    runs = [kind[start : start + 1500] for start in range(0, 6000, 1500) for kind in kinds]
+    values = [value for run in runs for value in run]
+    store = write(tmp_path / "s", values)
+    shuffled = write(tmp_path / "shuffled", random.Random(0).sample(values, len(values)))
+    assert nbytes(store) < nbytes(shuffled) + 2 * SHARD * len(kinds)
+    assert len(plan_files.found(store)) <= len(kinds) + 1
+    assert same(read(store), values)
+
+
+def test_large_arrays_are_looked_at_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    monkeypatch.setattr(shard_copy, "decode", lambda frame, **given: counting(decoded, codecs.decode(frame, **given)))
+    chance = np.random.default_rng(0)
+    masks = [np.zeros((1024, 1024), np.uint8) for _ in range(200)]
+    for mask in masks:
+        mask[:: chance.integers(50, 200)] = 1
+    write(tmp_path / "s", masks)
+    assert 0 < sum(decoded) <= 20 * (later_plans._MAX_ARRAY_BYTES + masks[0].nbytes)
+
+
+def counting(decoded: list[int], array: Any) -> Any:
+    decoded.append(array.nbytes)
+    return array
+
+
+@pytest.mark.parametrize("field", ["{}", '{"name":"value","raw_bytes":"a","stored_bytes":1}'])
+def test_footers_of_others_do_not_stop_a_writer(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(later_plans, read_footer.__name__, lambda path, ends: json.loads(f'{{"fields":[{field}]}}'))
+    values = texts("a", 9000)
+    assert same(read(write(tmp_path / "s", values)), values)

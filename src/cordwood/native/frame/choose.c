@@ -12,6 +12,10 @@
 #define PATCH_BYTES ((u64)1 << 10) /* a line has patches of so many bytes, or of a 128th of it */
 #define POINT 16                   /* bits of a score behind the point: scores are bytes */
 #define NO_SCORE UINT64_MAX
+#define SPARSE 16                  /* next to nothing: less than one byte in so many */
+/* Estimates that are so near to the lowest one are tried, too. */
+#define CLOSE_KIND(rival, lowest) ((rival) / 5 < (lowest) / 4)
+#define CLOSE_COLOR(rival, lowest) ((rival) / 17 < (lowest) / 16)
 
 /* An array as [outer][rows][columns][inner bytes]: rows and columns are what patches are cut out of. */
 typedef struct { u64 outer, rows, columns, inner; unsigned axis; } view;
@@ -28,18 +32,19 @@ static view view_of(const cw_recipe *r)
     return v;
 }
 
-/* A part of the array that stands for it, in memory that is freed by the caller; NULL: the whole array does, or there is no memory. */
-static u8 *take_patches(const cw_recipe *r, u64 nbytes, u64 *dims, u64 *size)
+/* A part of the array that stands for it, in memory that is freed by the caller; NULL: the whole array does. */
+static int take_patches(const cw_recipe *r, u64 nbytes, u8 **taken, u64 *dims, u64 *size, cw_err *e)
 {
+    *taken = NULL;
     view v = view_of(r);
     u64 columns = CW_MIN(v.columns, (u64)PATCH_COLUMNS), rows = PATCH_ROWS;
     if (v.columns == 1) rows = CW_MAX(PATCH_BYTES, nbytes / 128) / CW_MAX(v.outer * v.inner, (u64)1);
-    if (rows < 1 || v.rows < 2 * PATCHES * rows) return NULL;
+    if (rows < 1 || v.rows < 2 * PATCHES * rows) return CW_OK;
     u64 row = columns * v.inner;
     *size = v.outer * PATCHES * rows * row;
-    if (*size > nbytes / 2) return NULL;
-    u8 *patches = malloc(*size), *to = patches;
-    if (!patches) return NULL;
+    if (*size > nbytes / 2) return CW_OK;
+    u8 *to = *taken = malloc(*size);
+    if (!to) return cw_fail(e, CW_NOMEM, "memory", 0, 0, 0);
     for (u64 o = 0; o < v.outer; o++)
         for (u64 k = 0; k < PATCHES; k++) {
             u64 top = (v.rows - rows) * k / (PATCHES - 1), left = (v.columns - columns) * ((k + 1) % PATCHES) / (PATCHES - 1);
@@ -49,7 +54,7 @@ static u8 *take_patches(const cw_recipe *r, u64 nbytes, u64 *dims, u64 *size)
     memcpy(dims, r->dims, r->rank * sizeof *dims);
     dims[v.axis] = PATCHES * rows;
     if (v.axis + 1u < r->rank) dims[v.axis + 1] = columns;
-    return patches;
+    return CW_OK;
 }
 
 static u64 score_of(const cw_alternative *a, u64 bytes, u64 nbytes)
@@ -88,7 +93,7 @@ static int has_levels(const cw_recipe *r) { return r->value == CW_VALUE_PALETTE 
 /* Of the alternatives with levels, or of the others. */
 static int estimate_some(const choice *c, int levels, const u8 *data, const u64 *dims, u64 size, u64 *fewest, int *fits, cw_err *e)
 {
-    *fewest = UINT64_MAX;
+    *fewest = NO_SCORE;
     *fits = 0;
     for (u32 k = 0; k < c->enc->menu; k++) {
         cw_recipe r = recipe_of(c, k);
@@ -115,17 +120,18 @@ static int in_image(const cw_encoder *enc, u32 k)
     return predict == CW_PREDICT_MED || predict == CW_PREDICT_MIXED;
 }
 
-#define SPARSE 16 /* less than one byte in so many */
-
 static int estimate(choice *c, int levels, int *fits, cw_err *e)
 {
     u64 dims[CW_MAX_RANK], size = 0, fewest = 0;
-    u8 *patches = take_patches(&c->recipe, c->nbytes, dims, &size);
-    int rc = patches ? estimate_some(c, levels, patches, dims, size, &fewest, fits, e) : CW_OK;
+    u8 *patches;
+    int rc = take_patches(&c->recipe, c->nbytes, &patches, dims, &size, e);
+    if (!rc && patches) rc = estimate_some(c, levels, patches, dims, size, &fewest, fits, e);
     free(patches);
     /* where there is next to nothing in the patches, what is elsewhere decides */
-    if (!rc && (!patches || (*fits && fewest < size / SPARSE)))
-        rc = estimate_some(c, levels, c->recipe.data, c->recipe.dims, c->nbytes, &fewest, fits, e), size = c->nbytes;
+    if (!rc && (!patches || (*fits && fewest < size / SPARSE))) {
+        size = c->nbytes;
+        rc = estimate_some(c, levels, c->recipe.data, c->recipe.dims, size, &fewest, fits, e);
+    }
     c->is_sparse = fewest < size / SPARSE;
     /* patches cannot tell color transforms apart that are nearly as good: then the one that suits the plan's sample is taken */
     int is_first = 1;
@@ -194,13 +200,13 @@ static int try_estimated(choice *c, u64 *best, cw_buffer *out, cw_buffer *other,
         if (*best == NO_SCORE || c->is_sparse) continue;
         /* patches say little of repeats that are far apart: a rival of the other kind that is close is tried, too */
         u32 rival = lowest(c, !has_zstd(enc, k));
-        if (rival < enc->menu && c->scores[rival] / 5 < expected / 4) {
+        if (rival < enc->menu && CLOSE_KIND(c->scores[rival], expected)) {
             if (has_zstd(enc, rival) && !is_promising(c, rival, *best)) return CW_OK;
             return try_one(c, rival, best, out, other, e);
         }
         /* nor of which color transform suits an image: one more is tried */
         rival = lowest(c, -1);
-        if (rival < enc->menu && is_mixed(enc, rival) && is_mixed(enc, k) && c->scores[rival] / 17 < expected / 16)
+        if (rival < enc->menu && is_mixed(enc, rival) && is_mixed(enc, k) && CLOSE_COLOR(c->scores[rival], expected))
             return try_one(c, rival, best, out, other, e);
         return CW_OK;
     }

@@ -38,7 +38,7 @@ class Checkpoint:
     totals: Totals
     first: Position
     statistics: list[dict[str, Any]]
-    plans: tuple[str | None, ...] = ()  # the names, one per frame leaf; none: those that the manifest names
+    plans: tuple[str | None, ...] | None = None  # the names, one per frame leaf; None: those that the manifest names
 
     def to_json(self) -> dict[str, Any]:
         """As in the log."""
@@ -47,7 +47,7 @@ class Checkpoint:
             "totals": self.totals.to_json(),
             "first": list(self.first),
             "statistics": self.statistics,
-            "plans": list(self.plans),
+            "plans": self.plans,
         }
 
     @classmethod
@@ -55,10 +55,11 @@ class Checkpoint:
         """What `to_json` made, of a record whose checksum is right."""
         try:
             position, first = (Position(*map(int, found[name])) for name in ("position", "first"))
-            statistics, plans = found["statistics"], tuple(found.get("plans") or ())
+            statistics, plans = found["statistics"], found.get("plans")
+            names = None if plans is None else tuple(plans)
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"a checkpoint is not what it should be: {type(error).__name__}") from None
-        return cls(position, Totals.from_json(found.get("totals")), first, statistics, plans)
+        return cls(position, Totals.from_json(found.get("totals")), first, statistics, names)
 
 
 @dataclass

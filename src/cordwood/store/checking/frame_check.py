@@ -85,7 +85,10 @@ class FrameChecker:
                 plan = self._numbers.get(named, NO_PLAN)
                 frame = memory[begin - start : end - start]
                 if named is not None and plan == NO_PLAN and _is_short(frame):
-                    raise FormatError(f"the frame needs plan {named}, which cannot be read", Reason.PLAN_MISSING)
+                    raise FormatError(
+                        f"the frame needs plans/{named}.json, which is not there or damaged: restore it from a copy",
+                        Reason.PLAN_MISSING,
+                    )
                 job = self._job(row, leaf, frame, tag, plan)
             except FormatError as error:
                 yield BadFrame(row, leaf, error)

@@ -253,7 +253,8 @@ def check_record(where: str, record: Any, ends: ShardEnds) -> None:
     """Whether a shard is the one that the index speaks of: FormatError says which samples are lost."""
     found = (ends.count, ends.file_size, ends.schema_hash, ends.trailer_crc)
     expected = tuple(int(record[name]) for name in ("count", "file_size", "schema_hash", "trailer_crc"))
-    if found != expected:
+    places = tuple(int(record[name]) for name in ("rows_offset", "row_size", "footer_size"))
+    if found != expected or (any(places) and places != (ends.rows_offset, ends.row_size, ends.footer_size)):
         first = int(record["first"])
         raise FormatError(
             f"{where}: this is not the shard that was written here: {ends.count} samples, {ends.file_size} bytes and "

@@ -191,7 +191,7 @@ def _totals(inspection: StoreInspection, width: int) -> Iterator[str]:
 
 
 def plan_lines(inspection: StoreInspection) -> list[str]:
-    """Every plan that is in use, and the fields that are kept by it."""
+    """Every plan that `store.json` names, and the fields that are kept by it; shards may have others."""
     fields: dict[str, list[str]] = {}
     for row in inspection.fields:
         goal = f" ({row.goal})" if row.goal != inspection.goal and not row.column else ""

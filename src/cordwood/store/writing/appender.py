@@ -44,7 +44,10 @@ class Writing(SampleEncoder):
         super().__init__(fixed, threads)
         later = LaterPlans(store, fixed) if adapts else None
         self.taken = committed
-        self.shards = ShardSequence(store, later.next(shards) if later else fixed, committed, shards, later)
+        if later is None:
+            self.shards = ShardSequence(store, fixed, committed, shards)
+        else:
+            self.shards = ShardSequence(store, later.for_shard(shards), committed, shards, later.after_shard)
         self.batch_columns = BatchColumns(self.preparer)
         self._spare = Chunk(len(fixed.plans))
         self._thread = ThreadPoolExecutor(1, "cordwood-encode")

@@ -223,12 +223,12 @@ class FixedSchema(NamedTuple):
 
     manifest: Manifest
     plans: Sequence[Plan]
-    later: tuple[str | None, ...] = ()
+    later: tuple[str | None, ...] | None = None
 
     @property
     def plan_names(self) -> tuple[str | None, ...]:
         """The names of the plans, one per frame leaf; None where a leaf has none of its own."""
-        return self.later or self.manifest.frame_plans
+        return self.manifest.frame_plans if self.later is None else self.later
 
     @property
     def schema(self) -> Schema:
@@ -286,11 +286,11 @@ class FixedSchema(NamedTuple):
         return cls(manifest, plans)
 
     @classmethod
-    def load(cls, store: Path, manifest: Manifest, names: Sequence[str | None] = ()) -> "FixedSchema":
+    def load(cls, store: Path, manifest: Manifest, names: Sequence[str | None] | None = None) -> "FixedSchema":
         """Load what was chosen for a store that has a schema; `names` are other plans than the manifest's."""
-        fixed = cls(manifest, plans := [], tuple(names))
+        fixed = cls(manifest, plans := [], None if names is None else tuple(names))
         if len(fixed.plan_names) != len(fixed.schema.frames):
-            raise FormatError(f"{store}: {len(names)} plans for {len(fixed.schema.frames)} fields in frames")
+            raise FormatError(f"{store}: {len(fixed.plan_names)} plans for {len(fixed.schema.frames)} fields in frames")
         for leaf, name in zip(fixed.schema.frames, fixed.plan_names, strict=True):
             if name is None:
                 plans.append(fallback(DTYPES[leaf.stored or "uint8"], manifest.fields[leaf.number].goal))

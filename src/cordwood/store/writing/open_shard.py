@@ -298,38 +298,38 @@ class OpenShard:
 
 
 # Returns the plans for shard n + 2, by what shard n in its place shows; given are n and the plans of the shard between.
-Adapt = Callable[[int, FixedSchema], FixedSchema]
+AfterShard = Callable[[int, FixedSchema], FixedSchema]
 
 
 class ShardSequence:
     """The shards of a store from number `shards` on, before which there are `committed` samples.
 
-    `fixed` has the plans of the shard that is open. With `adapt` (`LaterPlans`) a shard can change those of the shard
-    after the next one: by then it is in its place, so a job that was killed chooses the same.
+    `fixed` has the plans of the shard that is open. With `after_shard` (of `LaterPlans`) a shard can change those of
+    the shard after the next one: by then it is in its place, so a job that was killed chooses the same.
     """
 
     def __init__(
-        self, store: Path, fixed: FixedSchema, committed: int, shards: int, adapt: Adapt | None = None
+        self, store: Path, fixed: FixedSchema, committed: int, shards: int, after_shard: AfterShard | None = None
     ) -> None:
         self.committed = committed  # samples that are on the disk permanently
         self.open: OpenShard | None = None
         self.next = shards  # the number of the next shard to begin
         self.fixed = fixed
         self._store = store
-        self._adapt = adapt
+        self._after_shard = after_shard
         self._seen = {fixed.plan_names: fixed}  # all plans that samples were encoded by
         self._layout = RowLayout(fixed.schema)
         self._shard_bytes = fixed.manifest.shard_bytes
         self._committer = ThreadPoolExecutor(1, "cordwood-commit")
         self._committing: Future[None] | None = None
-        self._adapting: Future[FixedSchema] | None = None
+        self._choosing: Future[FixedSchema] | None = None
 
     def begin(self, resumed: ResumedShard | None = None) -> OpenShard:
         """Open the next shard; the one before it was committed."""
-        if self._adapting is not None:
-            self.use(self._adapting.result())
-        if self._adapt is not None and self.next:  # behind the commit in the same thread
-            self._adapting = self._committer.submit(self._adapt, self.next - 1, self.fixed)
+        if self._choosing is not None:
+            self.use(self._choosing.result())
+        if self._after_shard is not None and self.next:  # behind the commit in the same thread
+            self._choosing = self._committer.submit(self._after_shard, self.next - 1, self.fixed)
         manifest, names = self.fixed.manifest, self.fixed.plan_names
         used = dict.fromkeys(name for name in (*manifest.plan_names, *names) if name is not None)
         footer = {"plans": list(used), "store": manifest.to_json()}

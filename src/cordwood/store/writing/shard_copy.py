@@ -133,14 +133,15 @@ class SourceShard:
             for some in pieces(self._layout, self.rows[start:end], np.ones(end - start, np.bool_)):
                 yield copied(self._fd, self._layout, some, self._leaves, self._errors)
 
-    def arrays(self, numbers: npt.NDArray[np.int64], leaves: Iterable[int]) -> list[list[Array]]:
-        """The arrays that these samples have in frames of some leaves."""
-        offsets = self.rows["offsets"][numbers].astype(np.int64)
-        found = []
-        for leaf in leaves:
-            places = zip(offsets[:, leaf].tolist(), offsets[:, leaf + 1].tolist(), strict=True)
-            frames = (bytes(read_at(self._fd, end - start, start)) for start, end in places if start < end)
-            found.append(list(map(self._leaves[leaf].array, frames)))
+    def arrays(self, numbers: npt.NDArray[np.int64], leaf: int, most_bytes: int) -> list[Array]:
+        """The arrays that these samples have in frames of a leaf, until they have so many bytes."""
+        found: list[Array] = []
+        for start, end in self.rows["offsets"][numbers, leaf : leaf + 2].astype(np.int64).tolist():
+            if most_bytes <= 0:
+                break
+            if start < end:
+                found.append(self._leaves[leaf].array(bytes(read_at(self._fd, end - start, start))))
+                most_bytes -= found[-1].nbytes
         return found
 
 
