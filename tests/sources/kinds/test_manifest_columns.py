@@ -44,10 +44,12 @@ class TestCsv:
         assert note.startswith("column 'id' has 1 empty cell, so it would be float64, which loses digits")
         source = manifest(root, "path,id\n3.png,9007199254740993\ncat/1.png,0.5\n")
         assert [sample["id"] for sample in samples(source)] == ["9007199254740993", "0.5"]
+        (note,) = source.notes
+        assert note.startswith("column 'id' has decimals, so it would be float64, which loses digits")
         source = manifest(root, "path,id\n3.png,9007199254740992\ncat/1.png,\n")
         assert samples(source)[0]["id"] == 2.0**53
 
-    @pytest.mark.parametrize("odd", ["x", "NA", "12345678901234567890"])
+    @pytest.mark.parametrize("odd", ["x", "NA", "007"])
     @pytest.mark.parametrize("name", ["age", "label"])
     @pytest.mark.parametrize("at", [0, 7, 29])
     def test_numbers_that_are_text_because_of_an_odd_cell_are_reported(
@@ -58,9 +60,28 @@ class TestCsv:
         source = manifest(root, f"path,{name}\n" + "".join(f"3.png,{cell}\n" for cell in cells))
         assert source.notes == [f"column '{name}' is text because of '{odd}' in line {at + 2}"]
 
+    @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 1234567890123456789])
+    def test_whole_numbers_of_64_bits_are_numbers(self, root: Path, number: int) -> None:
+        source = manifest(root, f"path,id\n3.png,{number}\ncat/1.png,5\n")
+        assert [sample["id"] for sample in samples(source)] == [number, 5]
+        assert source.notes == []
+
+    @pytest.mark.parametrize("number", [str(2**63), str(-(2**63) - 1), "9" * 5000])
+    @pytest.mark.parametrize("others", [["5", "7"], [str(10**20)] * 200])
+    def test_whole_numbers_that_do_not_fit_are_text_and_reported(
+        self, root: Path, number: str, others: list[str]
+    ) -> None:
+        cells = [number, *others]
+        source = manifest(root, "path,id\n" + "".join(f"3.png,{cell}\n" for cell in cells))
+        assert [sample["id"] for sample in samples(source)] == cells
+        (note,) = source.notes
+        assert note.startswith(f"column 'id' is text because of '{number[:9]}")
+        assert note.endswith(" in line 2, which does not fit 64 bits")
+
     def test_text_with_some_numbers_in_it_is_not_reported(self, root: Path) -> None:
         for cells in (["x"] * 2 + ["1"] * 17, ["a cat"] * 300 + ["1"] * 300):
             assert manifest(root, "path,note\n" + "".join(f"3.png,{cell}\n" for cell in cells)).notes == []
+        assert manifest(root, f"path,note\n3.png,{10**20}\n3.png,a cat\n").notes == []
 
     def test_a_column_of_empty_cells_is_text(self, root: Path) -> None:
         source = manifest(root, "path,note\n3.png,\ncat/1.png,\n")

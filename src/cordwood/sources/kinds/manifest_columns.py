@@ -22,7 +22,8 @@ LABEL: Final = "label"
 _MOST_CLASSES = 1 << 16
 _MOST_KEYS = 1 << 12  # of a JSONL file: each sample has all of them
 _MOST_TOLD = 8  # columns in notes
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # what fits 64 bits, and is written back the same
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # what is written back the same
+_DIGITS = 19  # of the largest number of 64 bits
 # Not 007, nor a whole number that does not fit: those are codes, of which a number would lose digits.
 _NUMBER = re.compile(
     r"[+-]?((0|[1-9][0-9]{0,17})|(0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][+-]?[0-9]+)?|[+-]?(nan|NaN|inf|Inf)"
@@ -38,12 +39,13 @@ _DEEPEST = 64  # objects in objects that are compared
 class _Column:
     """What is known of one column."""
 
-    __slots__ = ("count", "kind", "odd", "others", "wide")
+    __slots__ = ("count", "kind", "long", "odd", "others", "wide")
 
     def __init__(self) -> None:
         self.kind: Any = None  # a word, or the structure of a JSON value
         self.count = 0  # values
         self.others = 0  # of them, written ones that are no numbers
+        self.long = 0  # of these, whole numbers that do not fit 64 bits
         self.odd: tuple[str, int] | None = None  # the first of these, and its line
         self.wide = False  # some whole number is none of float64
 
@@ -162,10 +164,11 @@ class ColumnTypes:
             missing = self._missing(column)
             if self._written and column.kind == _FLOAT and missing:
                 told.append(f"column {brief(name)}: {counted(missing, 'empty cell')} of {self._rows:,} became NaN")
-            elif self._written and column.kind == _STR and column.wide and missing:
+            elif self._written and column.kind == _STR and column.wide:
+                beside = counted(missing, "empty cell") if missing else "decimals"
                 told.append(
-                    f"column {brief(name)} has {counted(missing, 'empty cell')}, so it would be float64, which loses "
-                    "digits of its whole numbers: it is kept as text"
+                    f"column {brief(name)} has {beside}, so it would be float64, which loses digits of its whole "
+                    "numbers: it is kept as text"
                 )
             elif not self._written and missing:
                 what = {_FLOAT: "NaN", _STR: "an empty text"}.get(column.kind, "None")
@@ -174,8 +177,9 @@ class ColumnTypes:
                 )
         odd = [
             f"column {brief(name)} is text because of {brief(column.odd[0])} in line {column.odd[1]:,}"
+            + (", which does not fit 64 bits" if column.long == column.others else "")
             for name, column in self._columns.items()
-            if column.odd is not None and column.others * _MOSTLY <= column.count
+            if column.odd is not None and (column.others * _MOSTLY <= column.count or column.long == column.others)
         ]
         return [*_shortened(odd, "like that"), *_shortened(told, "with missing values")]
 
@@ -190,7 +194,8 @@ def _see_written(column: _Column, value: str, line: int) -> None:
     if not text or (column.others > _SURELY_TEXT and column.others * 2 > column.count):
         return
     column.count += 1
-    if _WHOLE.fullmatch(text):
+    whole = _WHOLE.fullmatch(text) is not None
+    if whole and _fits(text):
         column.kind = column.kind or _INT
         column.wide |= column.kind != _STR and len(text) > 15 and abs(int(text)) > _EXACT
     elif _NUMBER.fullmatch(text):
@@ -198,7 +203,13 @@ def _see_written(column: _Column, value: str, line: int) -> None:
     else:
         column.kind, column.wide = _STR, False
         column.others += 1
+        column.long += whole
         column.odd = column.odd or (text, line)
+
+
+def _fits(text: str) -> bool:
+    """Whether a written whole number is one of int64."""
+    return len(text) < _DIGITS or (len(text) <= _DIGITS + 1 and -(1 << 63) <= int(text) < 1 << 63)
 
 
 def _structure(value: Any, depth: int = 0) -> Any:
