@@ -10,6 +10,7 @@ from cordwood import cli
 from cordwood.cli.parser import Parser
 from cordwood.cli.verbs import doctor_compare
 from cordwood.sources import MAX_PIXELS
+from cordwood.sources.registry import BUILT_IN
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -45,6 +46,17 @@ def test_help_is_a_phrase_with_choices_and_default(name: str) -> None:
 
 def test_the_default_of_max_pixels_is_that_of_the_library() -> None:
     assert ARGUMENTS["pack --max-pixels"][1].endswith(f"(default: {MAX_PIXELS})")
+
+
+def test_every_kind_of_source_is_listed() -> None:
+    said = ARGUMENTS["pack --from"][1]
+    assert said.startswith(f"kind of SOURCE: {', '.join(source.kind for source in BUILT_IN)}, or that of a plug-in")
+
+
+def test_the_top_page_names_the_words_of_a_verb_as_its_own_page_does() -> None:
+    for verb in ("pack", "export"):
+        words = " ".join(str(action.metavar) for action in parsers()[verb]._get_positional_actions())
+        assert re.search(rf"\b{verb}\s+{words}\b", parsers()[""].format_help())
 
 
 def test_the_output_has_one_name_and_json_one_meaning() -> None:

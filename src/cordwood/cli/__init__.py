@@ -83,10 +83,10 @@ Exit codes: 0 fine, 1 findings, 2 wrong use, 3 bad data, 130 interrupted.
 Colours in the doctor's report (nothing else has colours): NO_COLOR=1 turns them off, FORCE_COLOR=1 on.
 {VARIABLE}=info or debug logs more.
 
-A verb that makes one thing of one other takes SOURCE and DEST (pack, export); all others write to -o/--output. An
-option that writes something more is named after it (verify --salvage OUT, doctor --html FILE). --json prints one JSON
-document in place of text; stdout of the doctor belongs to the script, so there it takes the name of a file, and bench
-prints its tables, too, and takes one.
+A verb that makes one thing of one other takes both as words (pack SOURCE DEST, export STORE OUT); all others write to
+-o/--output. An option that writes something more is named after it (verify --salvage OUT, doctor --html FILE). --json
+prints one JSON document in place of text; stdout of the doctor belongs to the script, so there it takes the name of a
+file, and bench prints its tables, too, and takes one.
 """
 
 

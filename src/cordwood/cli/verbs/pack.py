@@ -83,7 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source_kind",
         metavar="KIND",
-        help="kind of SOURCE, such as images or manifest (default: recognised by its content)",
+        help="kind of SOURCE: images, unlabelled, manifest, tensors, file, dataset, iterable, or that of a plug-in "
+        "(default: recognised by its content)",
     )
     source.add_argument(
         "--decode",
