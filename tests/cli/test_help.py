@@ -56,7 +56,7 @@ def test_every_kind_of_source_is_listed() -> None:
 def test_the_top_page_names_the_words_of_a_verb_as_its_own_page_does() -> None:
     for verb in ("pack", "export"):
         words = " ".join(str(action.metavar) for action in parsers()[verb]._get_positional_actions())
-        assert re.search(rf"\b{verb}\s+{words}\b", parsers()[""].format_help())
+        assert f"{verb} {words}" in " ".join(parsers()[""].format_help().split())
 
 
 def test_the_output_has_one_name_and_json_one_meaning() -> None:

@@ -389,3 +389,33 @@ def test_what_cannot_be_written_says_why(path: Path) -> None:
         assert (raised.value.errno, raised.value.filename) == (number, str(missing))
         copy = pickle.loads(pickle.dumps(raised.value))
         assert (copy.errno, copy.filename, str(copy)) == (number, str(missing), str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("durable", "older", "synced"),
+    [(None, False, 0), (None, True, 1), (False, True, 0), (True, False, 2), (True, True, 2)],
+)
+def test_what_replaces_an_older_file_is_on_the_disk_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool | None, older: bool, synced: int
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    if older:
+        (tmp_path / "x").write_bytes(b"older")
+    with replacing(tmp_path / "x", durable=durable) as file:
+        file.write(b"new")
+    assert len(calls) == synced
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(("durable", "synced"), [(None, 1), (False, 0)])
+def test_a_file_that_appears_during_the_write_is_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool | None, synced: int
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    with replacing(tmp_path / "x", durable=durable) as file:
+        file.write(b"new")
+        (tmp_path / "x").write_bytes(b"of another process")
+    assert len(calls) == synced
+    assert (tmp_path / "x").read_bytes() == b"new"
