@@ -12,22 +12,23 @@ from benchmarks.harness.timing import Contender, Spread, interleave, ratio
 
 TITLE = "Many small tensors"
 KEYS = ("pt-save-many",)
-COUNT, ITEMS = 20_000, 64
+COUNT, QUICK_COUNT, ITEMS = 20_000, 2_000, 64
 
 
 def measure(settings: Settings) -> Outcome:
     """Tables of saving: tensors of their own, and small views of three kinds."""
     torch = need("torch")
     generator = torch.Generator().manual_seed(0)
-    own = [torch.randn(ITEMS, generator=generator) for _ in range(COUNT)]
-    batch = torch.randn(COUNT, ITEMS, generator=generator)
+    count = QUICK_COUNT if settings.quick else COUNT
+    own = [torch.randn(ITEMS, generator=generator) for _ in range(count)]
+    batch = torch.randn(count, ITEMS, generator=generator)
     views = {
         "slices of one batch": batch.unbind(),
-        "the first columns of a tensor each": [torch.randn(8, 16, generator=generator)[:, :8] for _ in range(COUNT)],
-        "transposed tensors": [torch.randn(8, 8, generator=generator).t() for _ in range(COUNT)],
+        "the first columns of a tensor each": [torch.randn(8, 16, generator=generator)[:, :8] for _ in range(count)],
+        "transposed tensors": [torch.randn(8, 8, generator=generator).t() for _ in range(count)],
     }
-    table, found = _saving(f"{COUNT:,} tensors of {ITEMS} float32 values", own, settings)
-    more = [_saving(f"{COUNT:,} small views: {what}", made, settings, cord=False)[0] for what, made in views.items()]
+    table, found = _saving(f"{count:,} tensors of {ITEMS} float32 values", own, settings)
+    more = [_saving(f"{count:,} small views: {what}", made, settings, cord=False)[0] for what, made in views.items()]
     return Outcome([table, *more], {KEYS[0]: found})
 
 
