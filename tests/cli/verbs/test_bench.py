@@ -28,6 +28,7 @@ def make_checkout(root: Path, *, name: str = "cordwood", suite: str = SUITE) -> 
     for word in SUITES:
         (root / "benchmarks" / word).mkdir(parents=True)
         (root / "benchmarks" / word / "__main__.py").write_text(suite)
+    (root / "benchmarks" / "__init__.py").touch()  # before any other package of this name that is on the path
     (root / "benchmarks" / "neighbour.py").write_text(NEIGHBOUR)
     (root / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n')
     return root
