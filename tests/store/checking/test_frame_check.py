@@ -136,8 +136,8 @@ def test_short_frames_are_read_with_the_plan_that_the_table_names() -> None:
     assert check(frames, good(), plans={"o": other, "p": FLOATS}, named=["p", None, None]) == []
     for plans, named, why in (
         ({"p": FLOATS}, None, "plan-missing"),
-        ({"o": other}, "p", "the frame needs plan p, which cannot be read"),
-        ({"p": FLOATS}, "o", "the frame needs plan o, which cannot be read"),
+        ({"o": other}, "p", "the frame needs plans/p.json, which is not there or damaged"),
+        ({"p": FLOATS}, "o", "the frame needs plans/o.json, which is not there or damaged"),
         ({"p": other}, "p", "refused"),
     ):
         ((row, name, told),) = check(frames, good(), plans=plans, named=[named, None, None])

@@ -359,7 +359,7 @@ def test_a_lost_plan_is_one_damage_for_all_samples_that_need_it(tmp_path: Path) 
     assert plan.file == f"plans/{name}"
     assert "the plan is not there" in plan.what
     assert (samples.first, samples.last, samples.field) == (0, 199, "codes")
-    assert f"needs plan {name.removesuffix('.json')}, which cannot be read" in samples.what
+    assert f"needs plans/{name}, which is not there or damaged" in samples.what
 
 
 def test_what_is_no_store(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _FEWEST_ARRAYS = 16
 _MAX_CHAINS = 32  # of a plan that had some added
 _CLEARLY = 0.9  # of the bytes of frames by the plans in use
 _CHANGED = 1.05  # of the ratio before: then the samples are of another kind
+_GOLDEN = 2654435769  # of 2**32
 BYTES_PER_LOOK = 16 << 20  # of shards: small ones are looked at more rarely
 
 log = logging.getLogger("cordwood.store")
@@ -99,9 +100,7 @@ class LaterPlans:
             fields = {one["name"]: one["stored_bytes"] / max(one["raw_bytes"], 1) for one in footer["fields"]}
             return [float(fields[leaf.name]) for leaf in self._layout.schema.frames]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise FormatError(
-                f"{path}: the footer lacks what a field takes ({type(error).__name__}: {error})"
-            ) from None
+            raise FormatError(f"{path}: the footer lacks the sizes of a field ({type(error).__name__})") from None
 
     def _better(self, number: int, fixed: FixedSchema) -> dict[int, Plan]:
         """Plans that make the arrays of a shard clearly smaller, by their leaves."""
@@ -113,8 +112,8 @@ class LaterPlans:
             if most < _FEWEST_ARRAYS:
                 return {}
             places = np.linspace(0, count - 1, most).astype(np.int64)
-            # In this order any beginning of them comes from the whole shard.
-            places = np.random.default_rng(number).permutation(places)
+            # By parts of multiples of the golden ratio: any beginning of this order comes from the whole shard.
+            places = places[np.argsort(np.arange(most) * _GOLDEN % (1 << 32), kind="stable")]
             for leaf, used in enumerate(fixed.plans):
                 goal = fixed.manifest.fields[fixed.schema.frames[leaf].number].goal
                 arrays = shard.arrays(places, leaf, _MAX_ARRAY_BYTES) if goal != "raw" else []
