@@ -159,14 +159,14 @@ def digits(value: float) -> str:
 
 
 def compared(times: Spread, kind: str, language: Language) -> str:
-    """The ratio in words that cannot be misread, with its quartiles if they are far apart; that of two shares of time
-    would say nothing."""
+    """The ratio in words that cannot be misread, with its quartiles if they are far apart or leave open who is better;
+    that of two shares of time would say nothing."""
     if kind == "share":
         return ""
     if kind == "size" and times.median < 1:
         return WORDS[language]["smaller"].format(digits(1 / times.median))
     words = WORDS[language]["larger" if kind == "size" else "speed"].format(digits(times.median))
-    if times.high - times.low > FAR_APART * times.median:
+    if times.high - times.low > FAR_APART * times.median or times.low < 1 < times.high:
         words += WORDS[language]["quartiles"].format(digits(times.low), digits(times.high))
     return words
 

@@ -23,7 +23,8 @@ WORDS: dict[Language, dict[str, str]] = {
         "machine": "Medians, taken in turns with the rival, after results were compared: {cores} cores, {where}. "
         "A ratio of speeds is the median over rounds, in most rows against whichever of the rival's settings was the "
         "fastest in each; so it is not the quotient of the two medians beside it; in parentheses are the quartiles, "
-        "where they are more than a quarter apart. Better is **bold**, unless they leave that open. "
+        "where they are more than a quarter apart or on both sides of 1. "
+        "Better is **bold**, unless they leave that open. "
         "The links lead to the whole tables, with spread, versions, method and command.",
     },
     "zh": {
@@ -36,7 +37,8 @@ WORDS: dict[Language, dict[str, str]] = {
         "quartiles": "（{}–{}）",
         "count": "{} / {}",
         "machine": "均为中位数：先核对结果一致，再与对手交替计时；{cores} 核，{where}。"
-        "速度之比是各轮比值的中位数，多数行里每轮都与对手当轮最快的设置相比，所以不等于旁边两个中位数之商；括号内为四分位数，仅在相差超过四分之一时列出。"
+        "速度之比是各轮比值的中位数，多数行里每轮都与对手当轮最快的设置相比，所以不等于旁边两个中位数之商；"
+        "括号内为四分位数，仅在相差超过四分之一或分居 1 两侧时列出。"
         "**粗体**为更优的一方，四分位数分不出胜负时不标。"
         "链接指向完整的表格，内有离散程度、版本、方法和命令。",
     },
