@@ -199,6 +199,7 @@ def test_what_cannot_be_run_is_refused(target: str, module: bool, message: str) 
 
 
 SPAWNS = """
+from datetime import timedelta
 import os, sys
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 from torch import nn
@@ -207,7 +208,7 @@ from torch.nn.parallel import DistributedDataParallel
 def work(rank, port):
     torch.set_num_threads(1)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    dist.init_process_group("gloo", rank=rank, world_size=2)
+    dist.init_process_group("gloo", rank=rank, world_size=2, timeout=timedelta(seconds=120))
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
